@@ -38,10 +38,10 @@ pub(crate) enum ApiError {
     SlowBody,
     #[error("the body ended before it was complete")]
     BrokenBody(#[source] PayloadError),
-    #[error("{}", told(.0))]
+    #[error("{}", list_mistakes(.0))]
     Parameters(Vec<FieldError>),
     /// Nothing was written.
-    #[error("{}", told(.0))]
+    #[error("{}", list_mistakes(.0))]
     Refused(Vec<FieldError>),
     #[error(
         "this API has no keys for secrets: start it, and every worker, with secrets-key-file (SECRETS_KEY_FILE); \
@@ -147,7 +147,7 @@ pub(crate) enum ApiError {
     Shared(Arc<ApiError>),
 }
 
-fn told(mistakes: &[FieldError]) -> String {
+fn list_mistakes(mistakes: &[FieldError]) -> String {
     match mistakes {
         [only] if only.pointer.is_empty() => only.message.clone(),
         [only] => format!("{}: {}", only.pointer, only.message),

@@ -38,7 +38,9 @@ pub(crate) use before_tenant::{BeforeTenant, TenantOfCaller};
 use cache::Fingerprint;
 pub(crate) use caller::{Caller, Identity};
 pub(crate) use jwt::Tokens;
-pub(crate) use passwords::{Claim, FailedSignIn, Verdict, forgive, record_failed_sign_in, verify};
+pub(crate) use passwords::{
+    Claim, FailedSignIn, PasswordCheck, record_failed_sign_in, reset_failures, verify,
+};
 pub(crate) use registry::Identities;
 pub(crate) use sessions::{clear_cookie, cookie, set_cookie};
 
@@ -53,8 +55,8 @@ pub(crate) async fn authenticate(
     address: Option<IpAddr>,
 ) -> Result<Identity, ApiError> {
     let identities = &state.identities;
-    let (shown, fingerprint) = shown(identities, headers)?;
-    if let Shown::Session(_) = &shown {
+    let (shown, fingerprint) = credentials(identities, headers)?;
+    if let Credentials::Session(_) = &shown {
         origin::check_page(headers)?;
     }
     if let Some(why) = identities.cache.refusal(&fingerprint, monotonic()) {
@@ -75,7 +77,7 @@ pub(crate) async fn authenticate(
     if is_stranger {
         identities.admit_authenticated(address);
     }
-    if let Shown::Session(token) = &shown {
+    if let Credentials::Session(token) = &shown {
         sessions::check_csrf(token, method, headers)?;
     }
     identities.rates.take(identity.budget(), monotonic())?;
@@ -91,11 +93,11 @@ pub(crate) async fn may_still(
     permission: Permission,
 ) -> bool {
     let recognised = async {
-        let (shown, fingerprint) = shown(&state.identities, headers)?;
+        let (shown, fingerprint) = credentials(&state.identities, headers)?;
         recognise(state, &shown, fingerprint).await
     };
     match recognised.await {
-        Ok(identity) => identity.tenant() == tenant && identity.known().permissions.has(permission),
+        Ok(identity) => identity.tenant() == tenant && identity.caller().permissions.has(permission),
         Err(ApiError::Unauthenticated(_)) => false,
         Err(_) => true,
     }
@@ -103,7 +105,7 @@ pub(crate) async fn may_still(
 
 async fn recognise(
     state: &ApiState,
-    shown: &Shown<'_>,
+    shown: &Credentials<'_>,
     fingerprint: Fingerprint,
 ) -> Result<Identity, ApiError> {
     if !state.is_open() {
@@ -114,16 +116,16 @@ async fn recognise(
         return Ok(identity);
     }
     let identity = match shown {
-        Shown::Key(key) => look_up(state, key).await?,
-        Shown::Token(tokens, token) => jwt::look_up(state, tokens, *token).await?,
-        Shown::Session(token) => sessions::look_up(state, token).await?,
+        Credentials::Key(key) => look_up(state, key).await?,
+        Credentials::Token(tokens, token) => jwt::look_up(state, tokens, *token).await?,
+        Credentials::Session(token) => sessions::look_up(state, token).await?,
     };
     // Valid from before the lookup, so that a slow answer does not extend the cache time.
     identities.cache.put(fingerprint, identity.clone(), now);
     Ok(identity)
 }
 
-enum Shown<'a> {
+enum Credentials<'a> {
     Key(ApiKey),
     Token(&'a Tokens, UnverifiedJwt<'a>),
     Session(SessionToken),
@@ -131,22 +133,22 @@ enum Shown<'a> {
 
 /// The credentials in the headers, and their cache key: a hash of the whole, so that a wrong secret
 /// with a known name does not match. `Authorization` takes precedence over a cookie.
-fn shown<'a>(
+fn credentials<'a>(
     identities: &'a Identities,
     headers: &'a HeaderMap,
-) -> Result<(Shown<'a>, Fingerprint), ApiError> {
+) -> Result<(Credentials<'a>, Fingerprint), ApiError> {
     if !headers.contains_key(AUTHORIZATION)
         && let Some(token) = cookie(headers)?
     {
         // The kind is part of the hash: no other credential is mistaken for a session, or the
         // reverse.
         let print = fingerprint(&format!("cookie {}", token.text().expose_secret()));
-        return Ok((Shown::Session(token), print));
+        return Ok((Credentials::Session(token), print));
     }
     let token = bearer::token(headers)?;
     // No part of a key contains a dot.
     if let (Some(tokens), Some(jwt)) = (&identities.tokens, UnverifiedJwt::new(token)) {
-        return Ok((Shown::Token(tokens, jwt), fingerprint(token)));
+        return Ok((Credentials::Token(tokens, jwt), fingerprint(token)));
     }
     let key = ApiKey::parse(token).map_err(|error| ApiError::Unauthenticated(Some(error.to_string())))?;
     if key.environment() != identities.environment {
@@ -156,7 +158,7 @@ fn shown<'a>(
         );
         return Err(ApiError::Unauthenticated(Some(message)));
     }
-    Ok((Shown::Key(key), fingerprint(token)))
+    Ok((Credentials::Key(key), fingerprint(token)))
 }
 
 async fn look_up(state: &ApiState, key: &ApiKey) -> Result<Identity, ApiError> {
@@ -165,10 +167,10 @@ async fn look_up(state: &ApiState, key: &ApiKey) -> Result<Identity, ApiError> {
     });
     let found = found.await?;
     let found = found.ok_or_else(|| ApiError::Unauthenticated(Some(KeyRefusal::Wrong.to_string())))?;
-    let permissions = judge(&found, key, state.ring())?;
+    let permissions = check_key(&found, key, state.ring())?;
     if found.is_to_be_touched {
         let tenant = TenantOfCaller(found.tenant);
-        let touch = state.note(tenant, "touch_api_key", async |conn: &mut Conn| {
+        let touch = state.record(tenant, "touch_api_key", async |conn: &mut Conn| {
             api_keys::touch(conn, found.tenant, found.id).await
         });
         if let Err(error) = touch.await {
@@ -178,9 +180,9 @@ async fn look_up(state: &ApiState, key: &ApiKey) -> Result<Identity, ApiError> {
     Ok(Identity::of_key(found, key.prefix(), permissions))
 }
 
-fn judge(found: &FoundKey, key: &ApiKey, ring: Option<&SecretKeys>) -> Result<Permissions, ApiError> {
-    found.judge(key, ring).map_err(|refusal| {
-        let told = match &refusal {
+fn check_key(found: &FoundKey, key: &ApiKey, ring: Option<&SecretKeys>) -> Result<Permissions, ApiError> {
+    found.verify(key, ring).map_err(|refusal| {
+        let reason = match &refusal {
             KeyRefusal::Unverifiable(_) => {
                 tracing::error!(api_key = key.prefix(), error = %refusal, "key could not be verified");
                 KeyRefusal::Wrong.to_string()
@@ -189,6 +191,6 @@ fn judge(found: &FoundKey, key: &ApiKey, ring: Option<&SecretKeys>) -> Result<Pe
                 refusal.to_string()
             }
         };
-        ApiError::Unauthenticated(Some(told))
+        ApiError::Unauthenticated(Some(reason))
     })
 }

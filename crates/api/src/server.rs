@@ -101,7 +101,7 @@ pub struct Server {
     listener: TcpListener,
     addr: SocketAddr,
     state: web::Data<ApiState>,
-    look: Driver<DatabaseProbe>,
+    probe: Driver<DatabaseProbe>,
     batch_writer: BatchWriter,
     health: HealthState,
 }
@@ -120,7 +120,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     let fault = |source| ListenError { address, setting: "api-port", source };
     let listener = TcpListener::bind(address).map_err(fault)?;
     let addr = listener.local_addr().map_err(fault)?;
-    let (state, look, batch_writer) = ApiState::new(Setup {
+    let (state, probe, batch_writer) = ApiState::new(Setup {
         sessions,
         default_timezone: config.default_timezone,
         leader_lease: config.leader_lease,
@@ -135,7 +135,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     });
     let state = Arc::new(state);
     let health = HealthState::new(&context.program, state.clone(), context.metrics.clone());
-    Ok(Server { listener, addr, state: state.into(), look, batch_writer, health })
+    Ok(Server { listener, addr, state: state.into(), probe, batch_writer, health })
 }
 
 impl Server {
@@ -149,7 +149,7 @@ impl Server {
     ///
     /// Fails if the schema is unsuitable or a part of the API ends unexpectedly.
     pub async fn run(self, shutdown: &Shutdown) -> Result<(), StartError> {
-        let Self { listener, addr, state, look, batch_writer, health } = self;
+        let Self { listener, addr, state, probe, batch_writer, health } = self;
         let shared = (state.clone(), health.clone());
         // Runs once on each serving thread.
         let on_a_thread = move || {
@@ -176,7 +176,7 @@ impl Server {
         background.spawn("write_triggers", batch_writer.run(background.token()));
         background.spawn(
             "tell_workers",
-            worker_notifier::tell(state.hints.clone(), state.sessions.clone(), background.token()),
+            worker_notifier::notify_workers(state.hints.clone(), state.sessions.clone(), background.token()),
         );
 
         let result = tokio::select! {
@@ -184,7 +184,7 @@ impl Server {
                 state.sessions.close();
                 return Err(ended.map_or_else(StartError::Serve, |()| StartError::Ended));
             }
-            result = serve(&state, look, &mut background, &shutdown.soft) => result,
+            result = serve(&state, probe, &mut background, &shutdown.soft) => result,
         };
         state.stopping();
         let stop = async {
@@ -205,7 +205,7 @@ impl Server {
 
 async fn serve(
     state: &ApiState,
-    look: Driver<DatabaseProbe>,
+    probe: Driver<DatabaseProbe>,
     background: &mut TaskGroup,
     stop: &CancellationToken,
 ) -> Result<(), StartError> {
@@ -215,7 +215,7 @@ async fn serve(
     };
     state.open();
     tracing::info!("database is usable; serving requests");
-    background.spawn("look_for_database", look.run(background.token()));
+    background.spawn("look_for_database", probe.run(background.token()));
     let reader = Reader::new(state.hub.clone(), state.sessions.clone());
     background.spawn("read_events", reader.run(background.token()));
     Ok(background.run_until(stop).await?)

@@ -85,7 +85,7 @@ pub(crate) struct ApiState {
     pub(crate) traces: Traces,
     is_open: AtomicBool,
     is_stopping: AtomicBool,
-    look: watch::Receiver<TaskStatus>,
+    probe: watch::Receiver<TaskStatus>,
 }
 
 impl ApiState {
@@ -103,7 +103,7 @@ impl ApiState {
             trusted_proxies,
             traces,
         } = setup;
-        let look =
+        let probe =
             Driver::new(DatabaseProbe { sessions: sessions.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
         let (triggers, batch_writer) = TriggerBatcher::new(sessions.clone());
         let state = Self {
@@ -128,9 +128,9 @@ impl ApiState {
             traces,
             is_open: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
-            look: look.status(),
+            probe: probe.status(),
         };
-        (state, look, batch_writer)
+        (state, probe, batch_writer)
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -176,10 +176,10 @@ impl StatusSource for ApiState {
         if !self.is_open() {
             return Readiness::NotReady("the database is not usable yet".to_owned());
         }
-        let look = self.look.borrow();
-        match &look.last_error {
+        let probe = self.probe.borrow();
+        match &probe.last_error {
             // The cause may name hosts and roles, so it is only in the log.
-            Some(_) if look.consecutive_failures > 0 => {
+            Some(_) if probe.consecutive_failures > 0 => {
                 Readiness::NotReady("the database cannot be reached".to_owned())
             }
             _ => Readiness::Ready,
@@ -187,11 +187,11 @@ impl StatusSource for ApiState {
     }
 
     fn status(&self) -> Value {
-        let look = self.look.borrow();
+        let probe = self.probe.borrow();
         json!({
             "database_found": self.is_open(),
             "stopping": self.is_stopping.load(Ordering::Relaxed),
-            "database_latency_ms": look.last_duration_ms.filter(|_| look.consecutive_failures == 0),
+            "database_latency_ms": probe.last_duration_ms.filter(|_| probe.consecutive_failures == 0),
             "event_streams": self.hub.listeners(),
             "default_timezone": self.default_timezone,
             "secret_keys": self.secret_keys.as_ref().map(|keys| keys.ids().collect::<Vec<_>>()),
@@ -210,7 +210,7 @@ impl Activation for DatabaseProbe {
     }
 
     async fn run_once(&mut self) -> Result<Report, BoxError> {
-        self.sessions.look().await?;
+        self.sessions.ping().await?;
         Ok(Report::idle())
     }
 }

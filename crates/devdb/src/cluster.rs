@@ -50,7 +50,7 @@ impl Cluster {
             let (dir, lock) = folder::make_throw_away(&options.dir)?;
             return Self::own(dir, lock, &options);
         }
-        let dir = folder::make(&options.dir)?;
+        let dir = folder::create(&options.dir)?;
         let data = dir.join("data");
         let found = wait::until(START_LIMIT, || match folder::try_own(&dir) {
             Ok(Some(lock)) => Some(Ok(Some(lock))),

@@ -16,7 +16,7 @@ use crate::{DevDbError, StopMode, launch, socket};
 
 const PREFIX: &str = "sched-pg-";
 
-pub(crate) fn make(dir: &Path) -> Result<PathBuf, DevDbError> {
+pub(crate) fn create(dir: &Path) -> Result<PathBuf, DevDbError> {
     if !dir.is_dir() {
         fs::create_dir_all(dir).map_err(DevDbError::file("create", dir))?;
         restrict(dir)?;

@@ -73,8 +73,8 @@ fn serves(pid: i32, data: &Path) -> bool {
 
 #[cfg(not(target_os = "linux"))]
 fn serves(pid: i32, data: &Path) -> bool {
-    let asked = std::process::Command::new("ps").args(["-o", "args=", "-p", &pid.to_string()]).output();
-    asked.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(&*data.to_string_lossy()))
+    let output = std::process::Command::new("ps").args(["-o", "args=", "-p", &pid.to_string()]).output();
+    output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(&*data.to_string_lossy()))
 }
 
 pub(crate) fn end(pid: i32, signal: Signal, limit: Duration, mut ended: impl FnMut() -> bool) -> bool {

@@ -47,13 +47,13 @@ pub struct AttemptEnd<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
+pub struct AttemptDecision {
     pub event: DispatchEvent,
     /// `None` unless the dispatch becomes pending again.
     pub wait: Option<Duration>,
 }
 
-impl Verdict {
+impl AttemptDecision {
     /// The other side requested the delay `wait`.
     #[must_use]
     pub fn no_retry_before(self, wait: Duration) -> Self {
@@ -68,18 +68,23 @@ impl Verdict {
 
 /// `random` (0 to 1) is the jitter.
 #[must_use]
-pub fn decide(end: AttemptEnd<'_>, before: Failures, policy: &RetryPolicy, random: f64) -> Verdict {
+pub fn decide(end: AttemptEnd<'_>, before: Failures, policy: &RetryPolicy, random: f64) -> AttemptDecision {
     let AttemptEnd { outcome, error_class } = end;
-    let last_word = |event| Verdict { event, wait: None };
+    let last_word = |event| AttemptDecision { event, wait: None };
     match outcome {
         AttemptOutcome::Completed => last_word(DispatchEvent::Succeed),
         AttemptOutcome::Cancelled => last_word(DispatchEvent::Cancel),
-        AttemptOutcome::Released => Verdict { event: DispatchEvent::Release, wait: Some(Duration::ZERO) },
+        AttemptOutcome::Released => {
+            AttemptDecision { event: DispatchEvent::Release, wait: Some(Duration::ZERO) }
+        }
         AttemptOutcome::Lost if before.lost + 1 >= POISON_AFTER_LOSSES => last_word(DispatchEvent::GiveUp),
         AttemptOutcome::Failed | AttemptOutcome::Timeout | AttemptOutcome::Lost => {
             let failures = before.retried + 1;
             if policy.allows_another(failures, error_class) {
-                return Verdict { event: DispatchEvent::Retry, wait: Some(policy.delay(failures, random)) };
+                return AttemptDecision {
+                    event: DispatchEvent::Retry,
+                    wait: Some(policy.delay(failures, random)),
+                };
             }
             last_word(match outcome {
                 _ if policy.max_attempts > 1 => DispatchEvent::GiveUp,
@@ -146,10 +151,10 @@ mod tests {
 
     #[test]
     fn requested_wait_delays_a_retry_and_adds_none() {
-        let wait = |outcome, asked: u64| {
+        let wait = |outcome, requested: u64| {
             let policy = RetryPolicy { backoff_seconds: 10, ..RetryPolicy::standard(3) };
             let verdict = decide(end(outcome), Failures::default(), &policy, 0.0);
-            verdict.no_retry_before(Duration::from_secs(asked)).wait.map(|wait| wait.as_secs())
+            verdict.no_retry_before(Duration::from_secs(requested)).wait.map(|wait| wait.as_secs())
         };
         assert_eq!((wait(AttemptOutcome::Failed, 60), wait(AttemptOutcome::Failed, 5)), (Some(60), Some(10)));
         assert_eq!(

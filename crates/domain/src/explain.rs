@@ -9,12 +9,12 @@
 //! `sched_model::explain::history` reads the rows. Pure; [`MAX_FIRE_TIMES`] bounds the cost.
 
 mod fates;
+mod phrases;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod timeline;
 pub mod waits;
-mod words;
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -51,13 +51,13 @@ pub struct Evidence {
     /// The versions in effect during the window, oldest first, and the latest pause before it.
     pub versions: Vec<Version>,
     /// As they are now.
-    pub calendars: Vec<KnownCalendar>,
+    pub calendars: Vec<CalendarFacts>,
     /// Last fire time of each record that the scheduler wrote when it disabled the job.
     pub disabled_at: Vec<DateTime<Utc>>,
     pub skips: Vec<Skip>,
-    pub dispatches: Vec<Dispatched>,
+    pub dispatches: Vec<DispatchRecord>,
     /// Not created by the schedule, by time.
-    pub triggers: Vec<Dispatched>,
+    pub triggers: Vec<DispatchRecord>,
 }
 
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ pub struct Version {
 }
 
 #[derive(Debug, Clone)]
-pub struct KnownCalendar {
+pub struct CalendarFacts {
     pub name: String,
     pub definition: Value,
     pub updated_at: DateTime<Utc>,
@@ -96,20 +96,20 @@ pub struct Skip {
     /// `None` when the API recorded it.
     pub term: Option<Term>,
     /// For a misfire before that term: the leader of that time.
-    pub lead: Option<Lead>,
+    pub lead: Option<LeadershipGap>,
     /// For an overlap: open dispatches when the record began; only some if they are many.
-    pub in_the_way: Vec<InTheWay>,
+    pub in_the_way: Vec<BlockingDispatch>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lead {
+pub struct LeadershipGap {
     pub next_at: DateTime<Utc>,
     /// End of the term of that time, or of the last one before; `None` if unknown.
     pub former_end: Option<(DateTime<Utc>, TermEnd)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InTheWay {
+pub struct BlockingDispatch {
     pub id: DispatchId,
     /// Fire time, or time of the trigger.
     pub scheduled_for: DateTime<Utc>,
@@ -118,7 +118,7 @@ pub struct InTheWay {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dispatched {
+pub struct DispatchRecord {
     pub id: DispatchId,
     pub scheduled_for: DateTime<Utc>,
     pub created_at: DateTime<Utc>,
@@ -177,13 +177,13 @@ pub struct Attempt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// In order of time; neighbours of one fate are one line.
-    pub lines: Vec<Line>,
-    pub triggers: Vec<Dispatched>,
+    pub lines: Vec<TimelineEntry>,
+    pub triggers: Vec<DispatchRecord>,
     pub summary: Summary,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct TimelineEntry {
     pub first: DateTime<Utc>,
     /// Included.
     pub last: DateTime<Utc>,
@@ -207,7 +207,7 @@ pub struct PauseInForce {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    Dispatched(Box<Dispatched>),
+    Dispatched(Box<DispatchRecord>),
     Skipped {
         skip: Box<Skip>,
         /// If the reason is a pause of the job.
@@ -246,7 +246,7 @@ pub enum Fate {
     },
     /// A defect.
     TwoFates {
-        dispatch: Box<Dispatched>,
+        dispatch: Box<DispatchRecord>,
         skip: Box<Skip>,
     },
     /// A defect, or a lost record.

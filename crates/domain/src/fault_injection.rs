@@ -103,7 +103,7 @@ impl Fence {
 /// Always, except in a build for `scripts/break-it`.
 #[cfg(not(feature = "broken-fences"))]
 #[must_use]
-pub const fn stands(_fence: Fence) -> bool {
+pub const fn is_active(_fence: Fence) -> bool {
     true
 }
 
@@ -113,7 +113,7 @@ pub const fn statement(_file: &'static str, text: &'static str) -> &'static str 
 }
 
 #[cfg(feature = "broken-fences")]
-pub use self::broken::{stands, statement};
+pub use self::broken::{is_active, statement};
 
 #[cfg(feature = "broken-fences")]
 mod broken {
@@ -141,7 +141,7 @@ mod broken {
 
     /// Unless `SCHED_BREAK` names it.
     #[must_use]
-    pub fn stands(fence: Fence) -> bool {
+    pub fn is_active(fence: Fence) -> bool {
         !broken().contains(&fence)
     }
 
@@ -221,7 +221,7 @@ mod tests {
     #[cfg(not(feature = "broken-fences"))]
     #[test]
     fn fences_are_active_in_the_product() {
-        assert!(Fence::ALL.into_iter().all(super::stands));
+        assert!(Fence::ALL.into_iter().all(super::is_active));
         assert_eq!(super::statement("claim.sql", " AND d.status = 'PENDING'"), " AND d.status = 'PENDING'");
     }
 }

@@ -1,6 +1,6 @@
 //! Identities and their permissions: roles, permissions, API keys, session tokens, passwords.
 //!
-//! Only [`Standing::permissions`] computes the [`Permission`]s of an identity: from the role in the
+//! Only [`Principal::permissions`] computes the [`Permission`]s of an identity: from the role in the
 //! tenant, the system operator flag, and the scopes of a key, which only remove permissions. Every
 //! route requires one permission; one that is not in the set is denied. Pure: random bytes, the key
 //! ring and stored hashes are arguments.
@@ -17,7 +17,7 @@ pub use password::{
     InvalidHash, LONGEST_PASSWORD, NOBODYS_HASH, SALT_BYTES, SHORTEST_PASSWORD, check_password,
     hash_password, verify_password,
 };
-pub use permission::{Permission, Permissions, Role, Standing, scopes_of};
+pub use permission::{Permission, Permissions, Principal, Role, scopes_of};
 pub use session::{InvalidToken, SessionToken};
 
 /// Identifies a token in places that must not store it.

@@ -39,7 +39,7 @@ impl Leadership {
     }
 
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
             Self::Expired { .. } => "expired",
@@ -98,7 +98,7 @@ impl Lease {
     /// Until when the holder may trust a successful renewal that was sent at `sent_at`.
     #[must_use]
     pub fn trusted_until(self, sent_at: Instant) -> Instant {
-        if crate::fault_injection::stands(crate::fault_injection::Fence::TrustWindow) {
+        if crate::fault_injection::is_active(crate::fault_injection::Fence::TrustWindow) {
             sent_at + (self.duration - self.margin)
         } else {
             // Later than any instant of a test.
@@ -154,7 +154,7 @@ mod tests {
             (Some(f64::MAX), "expired", Some(1_000_000_000_000)),
         ] {
             let found = Leadership::of(silence, lease);
-            let found = (found.word(), found.expired_ago().map(|ago| ago.as_secs()));
+            let found = (found.as_str(), found.expired_ago().map(|ago| ago.as_secs()));
             assert_eq!(found, (word, ago), "{silence:?}");
         }
     }

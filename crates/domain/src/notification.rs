@@ -164,14 +164,14 @@ pub struct RuleMatch {
     /// Shortest time between two messages of the rule; zero for no throttling.
     pub min_interval_seconds: i32,
     /// The stored state of the key before this batch of events.
-    pub kept: Option<Hold>,
+    pub stored: Option<Hold>,
 }
 
 /// The last message, and the number of events throttled since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hold {
     /// Of the event in the last message.
-    pub told_at: DateTime<Utc>,
+    pub sent_at: DateTime<Utc>,
     pub held_back: i32,
 }
 
@@ -185,31 +185,31 @@ pub struct Holding {
 impl Holding {
     /// Returns the number of throttled events before it if the event is sent, and `None` if it is
     /// only counted.
-    pub fn tell(&mut self, matching: RuleMatch) -> Option<i32> {
-        let RuleMatch { key, at, min_interval_seconds, kept } = matching;
+    pub fn admit(&mut self, matching: RuleMatch) -> Option<i32> {
+        let RuleMatch { key, at, min_interval_seconds, stored } = matching;
         if min_interval_seconds <= 0 {
             return Some(0);
         }
         let interval = TimeDelta::seconds(min_interval_seconds.into());
-        let known = self.holds.get(&key).copied().or(kept);
+        let known = self.holds.get(&key).copied().or(stored);
         if !self.holds.contains_key(&key) {
             self.changed.push(key);
         }
         match known {
-            Some(hold) if at < hold.told_at + interval => {
+            Some(hold) if at < hold.sent_at + interval => {
                 let held_back = hold.held_back.saturating_add(1);
                 self.holds.insert(key, Hold { held_back, ..hold });
                 None
             }
             hold => {
-                self.holds.insert(key, Hold { told_at: at, held_back: 0 });
+                self.holds.insert(key, Hold { sent_at: at, held_back: 0 });
                 Some(hold.map_or(0, |hold| hold.held_back))
             }
         }
     }
 
     #[must_use]
-    pub fn kept(&self) -> Vec<(HoldKey, Hold)> {
+    pub fn changed(&self) -> Vec<(HoldKey, Hold)> {
         self.changed.iter().filter_map(|key| Some((*key, *self.holds.get(key)?))).collect()
     }
 }
@@ -300,23 +300,27 @@ mod tests {
         };
         let at = |seconds: i64| DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap();
         let mut holding = Holding::default();
-        let matching =
-            |job, seconds| RuleMatch { key: key(job), at: at(seconds), min_interval_seconds: 60, kept: None };
-        let mut tell = |job, seconds| holding.tell(matching(job, seconds));
-        assert_eq!(tell(1, 0), Some(0));
-        assert_eq!(tell(1, 1), None);
-        assert_eq!(tell(2, 2), Some(0), "another job is no repetition");
-        assert_eq!(tell(1, 59), None);
-        assert_eq!(tell(1, 60), Some(2));
-        assert_eq!(tell(1, 61), None);
-        let kept = holding.kept();
-        assert_eq!(kept[0], (key(1), Hold { told_at: at(60), held_back: 1 }));
-        assert_eq!(kept[1], (key(2), Hold { told_at: at(2), held_back: 0 }));
+        let matching = |job, seconds| RuleMatch {
+            key: key(job),
+            at: at(seconds),
+            min_interval_seconds: 60,
+            stored: None,
+        };
+        let mut admit = |job, seconds| holding.admit(matching(job, seconds));
+        assert_eq!(admit(1, 0), Some(0));
+        assert_eq!(admit(1, 1), None);
+        assert_eq!(admit(2, 2), Some(0), "another job is no repetition");
+        assert_eq!(admit(1, 59), None);
+        assert_eq!(admit(1, 60), Some(2));
+        assert_eq!(admit(1, 61), None);
+        let stored = holding.changed();
+        assert_eq!(stored[0], (key(1), Hold { sent_at: at(60), held_back: 1 }));
+        assert_eq!(stored[1], (key(2), Hold { sent_at: at(2), held_back: 0 }));
 
         // Without an interval nothing is stored.
         let mut later = Holding::default();
-        assert_eq!(later.tell(RuleMatch { kept: Some(kept[0].1), ..matching(1, 120) }), Some(1));
-        assert_eq!(later.tell(RuleMatch { min_interval_seconds: 0, ..matching(3, 120) }), Some(0));
-        assert_eq!(later.kept().len(), 1);
+        assert_eq!(later.admit(RuleMatch { stored: Some(stored[0].1), ..matching(1, 120) }), Some(1));
+        assert_eq!(later.admit(RuleMatch { min_interval_seconds: 0, ..matching(3, 120) }), Some(0));
+        assert_eq!(later.changed().len(), 1);
     }
 }

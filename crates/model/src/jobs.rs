@@ -226,7 +226,7 @@ pub async fn by_id(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<
 }
 
 /// Deleted or not.
-pub async fn by_id_ever(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
+pub async fn by_id_with_deleted(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
     let row: Option<Row> = all_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
         .filter(scheduled_jobs::id.eq(id))
@@ -236,7 +236,7 @@ pub async fn by_id_ever(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Op
     Ok(row.map(into_job))
 }
 
-/// As [`by_id_ever`], and whether other jobs run after it.
+/// As [`by_id_with_deleted`], and whether other jobs run after it.
 pub async fn by_id_and_whether_followed(
     conn: &Conn,
     tenant: TenantId,

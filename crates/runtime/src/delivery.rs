@@ -32,13 +32,13 @@ pub(crate) struct Delivery {
     http: Client,
     url: Url,
     headers: HeaderMap,
-    standing: Standing,
+    state: DeliveryState,
     pause: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Taken,
+enum DeliveryState {
+    Accepted,
     Away,
     Refused,
 }
@@ -63,7 +63,7 @@ impl Delivery {
             // The server is local: no certificates and no proxies.
             http = http.tls_certs_only([]).no_proxy();
         }
-        Ok(Self { to, http: http.build()?, url, headers, standing: Standing::Taken, pause: PAUSES.0 })
+        Ok(Self { to, http: http.build()?, url, headers, state: DeliveryState::Accepted, pause: PAUSES.0 })
     }
 
     /// Delivers one document and returns the response, from which the caller decides whether the
@@ -83,7 +83,7 @@ impl Delivery {
                 Err(self.is_away(&format!("it answers with status {status}")))
             }
             Ok((status, _)) => {
-                self.refuses(&format!("it answers with status {status}"));
+                self.record_refused(&format!("it answers with status {status}"));
                 Err(Failure::Refused)
             }
             // The address may contain a password.
@@ -95,38 +95,38 @@ impl Delivery {
         tokio::time::sleep(self.pause).await;
     }
 
-    pub(crate) fn takes(&mut self) {
-        self.stands(Standing::Taken, "");
+    pub(crate) fn record_accepted(&mut self) {
+        self.set_state(DeliveryState::Accepted, "");
     }
 
     /// Records a rejection. `cause` may be the server's text.
-    pub(crate) fn refuses(&mut self, cause: &str) {
-        self.stands(
-            Standing::Refused,
+    pub(crate) fn record_refused(&mut self, cause: &str) {
+        self.set_state(
+            DeliveryState::Refused,
             cause.get(..cause.floor_char_boundary(LONGEST_CAUSE)).unwrap_or_default(),
         );
     }
 
     fn is_away(&mut self, cause: &str) -> Failure {
-        if self.standing == Standing::Away {
+        if self.state == DeliveryState::Away {
             self.pause = (self.pause * 2).min(PAUSES.1);
         }
-        self.stands(Standing::Away, cause);
+        self.set_state(DeliveryState::Away, cause);
         Failure::Away
     }
 
-    fn stands(&mut self, standing: Standing, cause: &str) {
-        if self.standing == standing {
+    fn set_state(&mut self, state: DeliveryState, cause: &str) {
+        if self.state == state {
             return;
         }
-        self.standing = standing;
+        self.state = state;
         let to = self.to;
-        match standing {
-            Standing::Taken => tracing::info!("The {to} takes what it is sent again."),
-            Standing::Away => {
+        match state {
+            DeliveryState::Accepted => tracing::info!("The {to} accepts data again."),
+            DeliveryState::Away => {
                 tracing::warn!(error = cause, "The {to} cannot be reached; its data is kept, up to a limit.");
             }
-            Standing::Refused => {
+            DeliveryState::Refused => {
                 tracing::warn!(error = cause, "The {to} refuses what it is sent, which is dropped.");
             }
         }

@@ -47,7 +47,7 @@ pub struct Traces(Option<Arc<Queue>>);
 
 /// A W3C position in a trace, and whether its origin samples the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct SpanContext {
     pub trace: u128,
     pub span: u64,
     pub is_sampled: bool,
@@ -111,7 +111,7 @@ impl From<i64> for Value {
 }
 
 struct Ended {
-    place: Place,
+    place: SpanContext,
     at: SystemTime,
     took: Duration,
     span: Span,
@@ -130,7 +130,7 @@ impl Traces {
     }
 
     /// Records work that ends now. `span` is called only if the span is sent.
-    pub fn ended(&self, place: Place, took: Duration, span: impl FnOnce() -> Span) {
+    pub fn ended(&self, place: SpanContext, took: Duration, span: impl FnOnce() -> Span) {
         if let Some(queue) = self.0.as_deref().filter(|_| place.is_sampled) {
             queue.put(Ended { place, at: monotonic_clock::wall(), took, span: span().cut() });
         }

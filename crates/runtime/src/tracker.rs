@@ -241,7 +241,7 @@ impl Waiting {
 
 /// A text without secrets that may leave the machine.
 fn scrubbed(text: &str) -> String {
-    redact::words(text).chars().take(LONGEST).collect()
+    redact::free_text(text).chars().take(LONGEST).collect()
 }
 
 fn dropped(reason: &'static str, reports: usize) {
@@ -308,7 +308,7 @@ impl Reporter {
         while let Some((id, event)) = next {
             match self.delivery.post(envelope(id, &event).into()).await {
                 Ok(_) => {
-                    self.delivery.takes();
+                    self.delivery.record_accepted();
                     metrics::counter!("sched_error_reports_sent_total").increment(1);
                 }
                 Err(Failure::Refused) => dropped("refused", 1),

@@ -17,7 +17,7 @@ use crate::api::Api;
 use crate::endpoint;
 use crate::failure::{failure, usage};
 use crate::globals::Globals;
-use crate::output::{Output, tell};
+use crate::output::{Output, print_notice};
 
 pub(crate) use crate::commands::definitions::calendars::CalendarsCommand;
 pub(crate) use crate::commands::definitions::functions::FunctionsCommand;
@@ -63,8 +63,8 @@ impl Session {
     }
 }
 
-fn tell_of_more<T>(page: &Page<T>, limit: usize) {
+fn print_more<T>(page: &Page<T>, limit: usize) {
     if page.next_cursor.is_some() {
-        tell(&format!("more than {limit} exist; raise --limit to see them"));
+        print_notice(&format!("more than {limit} exist; raise --limit to see them"));
     }
 }

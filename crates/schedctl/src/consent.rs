@@ -7,30 +7,30 @@ use anyhow::anyhow;
 use sched_runtime::exit::ExitError;
 
 use crate::failure::{failure, usage};
-use crate::output::tell;
+use crate::output::print_notice;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unattended {
-    GoOn,
+pub(crate) enum WithoutTerminal {
+    Continue,
     Refuse,
 }
 
 /// `flag` confirms in advance. Fails if the user declines or cannot be prompted.
-pub(crate) fn ask(what: &str, flag: &str, unattended: Unattended) -> Result<(), ExitError> {
+pub(crate) fn confirm(action: &str, flag: &str, without_terminal: WithoutTerminal) -> Result<(), ExitError> {
     if !io::stdin().is_terminal() {
-        return match unattended {
-            Unattended::GoOn => {
-                tell(&format!("{what}; continuing without confirmation, as there is no terminal."));
+        return match without_terminal {
+            WithoutTerminal::Continue => {
+                print_notice(&format!("{action}; continuing without confirmation, as there is no terminal."));
                 Ok(())
             }
-            Unattended::Refuse => {
-                Err(usage(anyhow!("{what}; confirm with {flag}, as there is no terminal for a prompt")))
+            WithoutTerminal::Refuse => {
+                Err(usage(anyhow!("{action}; confirm with {flag}, as there is no terminal for a prompt")))
             }
         };
     }
     let mut terminal = io::stderr().lock();
-    let asked = write!(terminal, "{what}. Continue? [y/N] ").and_then(|()| terminal.flush());
-    asked.map_err(failure)?;
+    let prompted = write!(terminal, "{action}. Continue? [y/N] ").and_then(|()| terminal.flush());
+    prompted.map_err(failure)?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(failure)?;
     if is_consent(&answer) {

@@ -57,10 +57,10 @@ pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> Comman
     let log = Log::new();
     let dir = here.join(globals.data_dir.as_deref().unwrap_or(Path::new(DATA_DIR)));
     if args.reset && !args.yes && dir.exists() {
-        consent::ask(
+        consent::confirm(
             &format!("--reset removes the data in {}", dir.display()),
             "--yes",
-            consent::Unattended::Refuse,
+            consent::WithoutTerminal::Refuse,
         )?;
     }
     let folder = Folder::own(&dir).map_err(failure)?;
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> Comman
     let result = tokio::select! {
         result = live(&mut installation, order) => result,
         () = shutdown.soft.cancelled() => {
-            log.say("Stopping; press Ctrl-C again to kill everything.");
+            log.print("Stopping; press Ctrl-C again to kill everything.");
             if args.once { Err(failure(anyhow!("stopped before every job had run"))) } else { Ok(exit::OK) }
         }
     };
@@ -83,7 +83,7 @@ pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> Comman
     if shutdown.hard.is_cancelled() {
         return Err(failure(anyhow!("killed by a second signal; the next start recovers the running work")));
     }
-    log.say(&format!("Stopped; the data stays in {}.", dir.display()));
+    log.print(&format!("Stopped; the data stays in {}.", dir.display()));
     Ok(code)
 }
 
@@ -110,9 +110,9 @@ async fn live(installation: &mut Installation, order: Order<'_>) -> CommandResul
     let (known, mut wanted) = watch::channel(installation.served().clone());
     tokio::select! {
         done = work => done,
-        never = runs::tell(&api, installation.log()) => match never {},
+        never = runs::print_events(&api, installation.log()) => match never {},
         never = queues::follow(&api, &known) => match never {},
-        error = installation.keep(&mut wanted) => Err(error),
+        error = installation.supervise(&mut wanted) => Err(error),
     }
 }
 
@@ -131,7 +131,7 @@ async fn work(api: &Api, order: Order<'_>, log: Log) -> CommandResult {
 async fn apply(api: &Api, files: &Files, log: Log) -> Result<(), ExitError> {
     let result = commands::apply(api, files, false).await?;
     let count = |wanted| result.results.iter().filter(|applied| applied.change == wanted).count();
-    log.say(&format!(
+    log.print(&format!(
         "Applied the files: {} created, {} updated, {} unchanged.",
         count(sched_wire::Change::Created),
         count(sched_wire::Change::Updated),

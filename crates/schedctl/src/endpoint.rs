@@ -84,14 +84,14 @@ pub(crate) enum PlaceError {
 }
 
 pub(crate) fn api(globals: &Globals, here: &Path) -> Result<ApiPlace, PlaceError> {
-    let (text, source) = match given(globals.api_url.as_deref()) {
+    let (text, source) = match non_empty(globals.api_url.as_deref()) {
         Some(text) => (text.to_owned(), Source::Given("--api-url or SCHED_API_URL")),
         None => match described(globals, here)? {
             Some((path, description)) => (description.api_url, Source::Dev(path)),
             None => (DEFAULT_API.to_owned(), Source::Default),
         },
     };
-    let key = match given(globals.api_key.as_deref()) {
+    let key = match non_empty(globals.api_key.as_deref()) {
         Some(key) => Some(SecretString::from(key.to_owned())),
         None => match (key_file(globals), &source) {
             (Some(path), _) => Some(read_key(&here.join(path))?),
@@ -111,7 +111,7 @@ pub(crate) fn database(
     globals: &Globals,
     here: &Path,
 ) -> Result<(String, Source), PlaceError> {
-    if let Some(url) = given(url) {
+    if let Some(url) = non_empty(url) {
         return Ok((url.to_owned(), Source::Given("--database-url or DATABASE_URL")));
     }
     match described(globals, here)? {
@@ -131,7 +131,7 @@ fn read_key(path: &Path) -> Result<SecretString, PlaceError> {
 }
 
 /// An empty variable counts as unset.
-fn given(text: Option<&str>) -> Option<&str> {
+fn non_empty(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
 
@@ -172,7 +172,7 @@ fn is_own(path: &Path) -> bool {
 
 fn api_url(text: &str, origin: &Source) -> Result<Url, PlaceError> {
     let origin = || origin.clone();
-    let shown = || sched_runtime::config::redact::words(text);
+    let shown = || sched_runtime::config::redact::free_text(text);
     let url =
         Url::parse(text).map_err(|source| PlaceError::NotAUrl { text: shown(), origin: origin(), source })?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {

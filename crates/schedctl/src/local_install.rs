@@ -153,12 +153,12 @@ impl Folder {
     }
 
     /// Only the user has access.
-    pub(crate) fn keep_api_key(&self, key: &SecretString) -> Result<(), FolderError> {
+    pub(crate) fn store_api_key(&self, key: &SecretString) -> Result<(), FolderError> {
         let line = SecretString::from(format!("{}\n", key.expose_secret()));
         write_private(&self.api_key(), &line)
     }
 
-    pub(crate) fn left_behind(&self) -> Result<Vec<ProcessEntry>, FolderError> {
+    pub(crate) fn leftover_processes(&self) -> Result<Vec<ProcessEntry>, FolderError> {
         Ok(read_description(&description_of(&self.dir))?.map(|found| found.processes).unwrap_or_default())
     }
 
@@ -260,12 +260,12 @@ mod tests {
     fn a_description_is_read_as_it_was_written_and_is_private() {
         let root = tempfile::tempdir().unwrap();
         let folder = Folder::own(&root.path().join("data")).unwrap();
-        assert!(folder.left_behind().unwrap().is_empty());
+        assert!(folder.leftover_processes().unwrap().is_empty());
         folder.describe(&description()).unwrap();
         let path = description_of(folder.dir());
         assert_eq!(read_description(&path).unwrap(), Some(description()));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(folder.left_behind().unwrap(), description().processes);
+        assert_eq!(folder.leftover_processes().unwrap(), description().processes);
         folder.forget().unwrap();
         assert_eq!(read_description(&path).unwrap(), None);
         folder.forget().unwrap();
@@ -307,8 +307,8 @@ mod tests {
         sched_model::domain::secret::SecretKeys::parse(first.expose_secret()).unwrap();
         assert_eq!(folder.secret_keys().unwrap(), path);
         assert_eq!(fs::read_to_string(&path).unwrap(), first.expose_secret());
-        folder.keep_api_key(&"a key".to_owned().into()).unwrap();
-        folder.keep_api_key(&"another".to_owned().into()).unwrap();
+        folder.store_api_key(&"a key".to_owned().into()).unwrap();
+        folder.store_api_key(&"another".to_owned().into()).unwrap();
         let kept = sched_runtime::private_file::read(&api_key_beside(&description_of(folder.dir()))).unwrap();
         assert_eq!(kept.expose_secret(), "another\n");
         folder.clear().unwrap();

@@ -17,8 +17,8 @@ use serde::Serialize;
 
 use crate::failure::failure;
 
-pub(crate) use captured::{Captured, captured};
-pub(crate) use cells::{duration, offset, or_dash, time, words};
+pub(crate) use captured::{CommandOutput, captured};
+pub(crate) use cells::{duration, join_list, offset, or_dash, time};
 pub(crate) use table::{Column, Lines};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -86,7 +86,7 @@ impl Output {
     pub(crate) fn items<V: Serialize, T>(self, answer: &V, list: List<'_, T>) -> Result<(), ExitError> {
         let List { items, columns, nothing } = list;
         if items.is_empty() && !nothing.is_empty() {
-            tell(nothing);
+            print_notice(nothing);
         }
         let table = || table::list(items, columns, self.format, self.colour);
         self.print(&render(self, answer, table).map_err(failure)?)
@@ -123,7 +123,7 @@ impl Output {
     }
 
     pub(crate) fn print(self, text: &str) -> Result<(), ExitError> {
-        if captured::takes_printed(text) {
+        if captured::capture_printed(text) {
             return Ok(());
         }
         let mut output = io::stdout().lock();
@@ -166,8 +166,8 @@ fn json<T: Serialize>(value: &T) -> Result<String, PrintError> {
     Ok(format!("{}\n", neutral::json(&text)))
 }
 
-pub(crate) fn tell(text: &str) {
-    if !captured::takes_told(text) {
+pub(crate) fn print_notice(text: &str) {
+    if !captured::capture_notice(text) {
         // If standard error is gone, no other place remains to report it.
         let _ = writeln!(io::stderr().lock(), "{text}");
     }

@@ -18,7 +18,7 @@ use crate::api::ApiError;
 use crate::cli::Cli;
 use crate::failure::{CommandResult, failure, usage};
 use crate::invocation;
-use crate::output::{Captured, Format, captured, tell};
+use crate::output::{CommandOutput, Format, captured, print_notice};
 use crate::read_only::only_reads;
 
 /// Also moves the cursor to the top.
@@ -27,7 +27,7 @@ const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 /// Fails if the command is not read-only, the first round fails, or a later one fails permanently.
 pub(crate) async fn run(args: &[OsString], every: Duration, format: Format) -> CommandResult {
     let matches = Cli::command().try_get_matches_from(args).map_err(usage)?;
-    let words = words(&matches);
+    let words = arguments(&matches);
     if !only_reads(&words) {
         return Err(usage(anyhow!(
             "--watch works only with read-only commands, such as `jobs list`, `jobs get` or `status`, not with `{}`",
@@ -42,35 +42,35 @@ pub(crate) async fn run(args: &[OsString], every: Duration, format: Format) -> C
 
 async fn rounds(args: &[OsString], every: Duration, format: Format) -> CommandResult {
     let screen = Screen { is_terminal: io::stdout().is_terminal(), format };
-    let mut shown: Option<Captured> = None;
+    let mut shown: Option<CommandOutput> = None;
     let mut trouble: Option<String> = None;
     loop {
         let cli = Cli::try_parse_from(args).map_err(usage)?;
-        let (done, said) = captured(Box::pin(invocation::run(cli))).await;
+        let (done, output) = captured(Box::pin(invocation::run(cli))).await;
         match done {
             // The printed output shows the meaning of the code.
             Ok(_code) => {
                 let was_away = trouble.take().is_some();
                 let wipes = was_away && screen.is_terminal;
-                if wipes || shown.as_ref() != Some(&said) {
-                    if !show(&screen, shown.as_ref(), &said)? {
+                if wipes || shown.as_ref() != Some(&output) {
+                    if !show(&screen, shown.as_ref(), &output)? {
                         return Ok(exit::OK);
                     }
-                    shown = Some(said);
+                    shown = Some(output);
                 }
                 if was_away {
-                    tell("the API answers again");
+                    print_notice("the API answers again");
                 }
             }
             Err(error) if shown.is_some() && is_passing(&error) => {
                 let text = error.describe();
                 if trouble.as_ref() != Some(&text) {
-                    tell(&format!("{text}; retrying every {}s", every.as_secs()));
+                    print_notice(&format!("{text}; retrying every {}s", every.as_secs()));
                     trouble = Some(text);
                 }
             }
             Err(error) => {
-                said.told.iter().for_each(|line| tell(line));
+                output.notices.iter().for_each(|line| print_notice(line));
                 return Err(error);
             }
         }
@@ -83,16 +83,16 @@ fn is_passing(error: &ExitError) -> bool {
 }
 
 /// Returns false if the pipe is closed.
-fn show(screen: &Screen, before: Option<&Captured>, said: &Captured) -> Result<bool, ExitError> {
-    let mut output = io::stdout().lock();
-    let text = screen.text(before, said);
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+fn show(screen: &Screen, before: Option<&CommandOutput>, output: &CommandOutput) -> Result<bool, ExitError> {
+    let mut stdout = io::stdout().lock();
+    let text = screen.text(before, output);
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(false),
         Err(error) => return Err(failure(error)),
     }
-    if screen.is_terminal || before.is_none_or(|before| before.told != said.told) {
-        said.told.iter().for_each(|line| tell(line));
+    if screen.is_terminal || before.is_none_or(|before| before.notices != output.notices) {
+        output.notices.iter().for_each(|line| print_notice(line));
     }
     Ok(true)
 }
@@ -103,8 +103,8 @@ struct Screen {
 }
 
 impl Screen {
-    fn text(&self, before: Option<&Captured>, said: &Captured) -> String {
-        let printed = &said.printed;
+    fn text(&self, before: Option<&CommandOutput>, output: &CommandOutput) -> String {
+        let printed = &output.printed;
         if self.is_terminal {
             return format!("{CLEAR}{printed}");
         }
@@ -125,7 +125,7 @@ fn one_line(json: &str) -> String {
     format!("{}\n", json.lines().map(str::trim_start).collect::<String>())
 }
 
-fn words(matches: &ArgMatches) -> Vec<&str> {
+fn arguments(matches: &ArgMatches) -> Vec<&str> {
     let mut words = Vec::new();
     let mut matches = matches;
     while let Some((name, inner)) = matches.subcommand() {

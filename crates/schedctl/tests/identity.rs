@@ -62,7 +62,7 @@ async fn the_first_owner_gets_a_password_and_a_key_and_both_stand_in_the_audit_l
     let shown = ApiKey::parse(text.trim()).unwrap();
     let mut conn = database.database().dedicated().await.unwrap();
     let found = api_keys::find(&mut conn, shown.prefix()).await.unwrap().unwrap();
-    let permissions = found.judge(&shown, None).unwrap();
+    let permissions = found.verify(&shown, None).unwrap();
     assert!(permissions.has(Permission::MembersWrite) && permissions.has(Permission::SystemOperate));
     let client = database.client().await;
     let query = "SELECT string_agg(actor || ' ' || action, ', ' ORDER BY id) FROM audit_log";
@@ -171,7 +171,7 @@ async fn a_key_that_is_made_beside_dev_is_one_that_the_api_of_dev_takes() {
         assert!(text.starts_with(&format!("sched_{environment}_")), "{file}: {text}");
         let shown = ApiKey::parse(text.trim()).unwrap();
         let found = api_keys::find(&mut conn, shown.prefix()).await.unwrap().unwrap();
-        assert_eq!(found.judge(&shown, None).is_ok(), !has_ring, "{file}");
-        assert!(found.judge(&shown, Some(&ring)).is_ok(), "{file}");
+        assert_eq!(found.verify(&shown, None).is_ok(), !has_ring, "{file}");
+        assert!(found.verify(&shown, Some(&ring)).is_ok(), "{file}");
     }
 }

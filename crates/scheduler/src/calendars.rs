@@ -15,11 +15,11 @@ const MOST_KEPT: usize = 1_000;
 
 #[derive(Debug, Default)]
 pub struct Calendars {
-    kept: HashMap<(TenantId, String), Kept>,
+    cached: HashMap<(TenantId, String), CachedCalendar>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedCalendar {
     /// Id and version: a calendar that is created again starts at version 1.
     edition: (Uuid, i64),
     calendar: Result<Calendar, String>,
@@ -32,27 +32,27 @@ impl Calendars {
                 let exists =
                     found.iter().any(|found| found.tenant_id == job.tenant_id && found.name == *name);
                 if !exists {
-                    self.kept.remove(&(job.tenant_id, name.clone()));
+                    self.cached.remove(&(job.tenant_id, name.clone()));
                 }
             }
         }
-        if self.kept.len() + found.len() > MOST_KEPT {
-            self.kept.clear();
+        if self.cached.len() + found.len() > MOST_KEPT {
+            self.cached.clear();
         }
         for NamedCalendar { tenant_id, id, name, version, definition } in found {
             let (key, edition) = ((tenant_id, name), (id, version));
-            if self.kept.get(&key).is_none_or(|kept| kept.edition != edition) {
+            if self.cached.get(&key).is_none_or(|cached| cached.edition != edition) {
                 let calendar = parse(&definition);
-                self.kept.insert(key, Kept { edition, calendar });
+                self.cached.insert(key, CachedCalendar { edition, calendar });
             }
         }
     }
 
     /// Fails if a calendar of the job is missing or does not parse.
     pub fn of(&self, job: &DueJob) -> Result<Vec<Calendar>, String> {
-        let find = |name: &String| match self.kept.get(&(job.tenant_id, name.clone())) {
-            Some(Kept { calendar: Ok(calendar), .. }) => Ok(calendar.clone()),
-            Some(Kept { calendar: Err(reason), .. }) => Err(format!("calendar {name:?}: {reason}")),
+        let find = |name: &String| match self.cached.get(&(job.tenant_id, name.clone())) {
+            Some(CachedCalendar { calendar: Ok(calendar), .. }) => Ok(calendar.clone()),
+            Some(CachedCalendar { calendar: Err(reason), .. }) => Err(format!("calendar {name:?}: {reason}")),
             None => Err(format!("calendars: there is no calendar named {name:?}")),
         };
         job.calendars.iter().map(find).collect()

@@ -34,13 +34,13 @@ use crate::tasks::batch::Batches;
 use crate::tasks::dependents::{self, Dependents};
 use crate::tasks::dispatch::Dispatch;
 use crate::tasks::expiry::{self, Waiting};
+use crate::tasks::installation_metrics::{self, InstallationMetrics};
 use crate::tasks::maintain::{self, Maintain};
 use crate::tasks::overdue::{self, Overdue};
 use crate::tasks::overlap_queue::{self, Lines};
 use crate::tasks::recover::Recover;
 use crate::tasks::retain::{self, Retain};
 use crate::tasks::rezone::{self, Rezone};
-use crate::tasks::standing::{self, Standing};
 use crate::tasks::strays::{self, Strays};
 use crate::tasks::{self, Scope};
 
@@ -158,16 +158,16 @@ impl Parts {
         let election_wake = Arc::new(Notify::new());
         let role = leadership.role();
         let id = leadership.id();
-        let asked = Arc::new(AtomicBool::new(false));
+        let requested = Arc::new(AtomicBool::new(false));
 
         let mut hints = TaskGroup::new();
         hints.spawn(
             "hints",
-            listen(self.database.clone(), self.board.clone(), election_wake.clone(), asked.clone()),
+            listen(self.database.clone(), self.board.clone(), election_wake.clone(), requested.clone()),
         );
         let mut work = TaskGroup::new();
         let work_token = work.token();
-        let start = self.starter(id, asked);
+        let start = self.starter(id, requested);
         work.spawn("leader_scope", leader_scope::run(role, self.board.clone(), start, work_token));
 
         let election_stop = CancellationToken::new();
@@ -198,7 +198,7 @@ impl Parts {
     fn starter(
         &self,
         instance: InstanceId,
-        asked: Arc<AtomicBool>,
+        requested: Arc<AtomicBool>,
     ) -> impl Fn(Term, &mut Starting) + Send + 'static {
         let (config, database, seen) = (self.config.clone(), self.database.clone(), self.seen.clone());
         let traces = self.traces.clone();
@@ -239,7 +239,7 @@ impl Parts {
                     worker_lease: config.worker_offline_threshold,
                     unknown_limit: config.job_timeout_threshold,
                     max_attempts: config.max_retry_attempts,
-                    asked: asked.clone(),
+                    requested: requested.clone(),
                     seen: None,
                 },
                 strays::PERIOD,
@@ -249,12 +249,12 @@ impl Parts {
             starting.start(Lines { scope: scope.clone() }, overlap_queue::PERIOD);
             starting.start(Rezone { scope: scope.clone() }, rezone::PERIOD);
             starting.start(Waiting { scope: scope.clone(), patience: expiry::PATIENCE }, expiry::PERIOD);
-            starting.start(Standing { scope: scope.clone() }, standing::PERIOD);
+            starting.start(InstallationMetrics { scope: scope.clone() }, installation_metrics::PERIOD);
             starting.start(Retain::new(scope.clone(), config.retention.ages, RETENTION_PAGE), retain::PERIOD);
             starting.start(
                 Maintain {
                     scope,
-                    told: Housekeeping {
+                    settings: Housekeeping {
                         retention: config.retention.ages.retention,
                         idempotency_keys: config.retention.ages.idempotency_keys,
                         expiry: config.retention.expiry,
@@ -272,7 +272,7 @@ async fn listen(
     database: Database,
     board: Arc<Board>,
     election: Arc<Notify>,
-    asked: Arc<AtomicBool>,
+    requested: Arc<AtomicBool>,
 ) -> Result<(), BoxError> {
     let wake = |name: &str| {
         for task in board.borrow().iter().filter(|task| task.name == name) {
@@ -292,7 +292,7 @@ async fn listen(
         Hint::Notified { channel, .. } if channel == notify::NOTIFICATIONS_CHANNEL => wake("notify"),
         Hint::Notified { channel, .. } if channel == notify::RECOVERY_CHANNEL => {
             // A request counts only for the present leader: a later leader did not receive it.
-            asked.store(!board.borrow().is_empty(), Ordering::Relaxed);
+            requested.store(!board.borrow().is_empty(), Ordering::Relaxed);
             ["recover", "overdue", "strays"].into_iter().for_each(wake);
         }
         Hint::Notified { .. } => election.notify_one(),

@@ -178,7 +178,7 @@ impl Leadership {
         }
         match next {
             Next::Rest => {}
-            Next::Resign(loss) => self.give_way(loss).await,
+            Next::Resign(loss) => self.step_aside(loss).await,
             Next::GiveUp(_) | Next::GiveUpAndStand(_) | Next::Stand => self.elect(next).await,
         }
         self.publish(|_| {});
@@ -284,7 +284,7 @@ impl Leadership {
         let idle_for = since_success.map_or(led_for, |since_success| since_success.min(led_for));
         if idle_for > self.timing.stalled_after {
             tracing::error!(leader.term = held.term.0, idle_for = ?idle_for, "The leader gets no work done and resigns.");
-            self.give_way(Loss::Stalled).await;
+            self.step_aside(Loss::Stalled).await;
         }
     }
 }

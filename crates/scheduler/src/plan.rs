@@ -136,7 +136,7 @@ fn still(job: &DueJob) -> CursorMove {
     }
 }
 
-enum Decided {
+enum JobDecision {
     /// The job was disabled with plain SQL, and its fire times cannot be computed.
     Stop,
     /// The decision of its policies.
@@ -149,12 +149,12 @@ fn decide_about(
     calendars: &Calendars,
     now: DateTime<Utc>,
     room: usize,
-) -> Result<Decided, String> {
+) -> Result<JobDecision, String> {
     if job.is_enabled && !job.is_function_active {
         return Err("its task function is inactive".into());
     }
     let timetable = match timetable(job, calendars) {
-        Err(_) if !job.is_enabled => return Ok(Decided::Stop),
+        Err(_) if !job.is_enabled => return Ok(JobDecision::Stop),
         timetable => timetable?,
     };
     let decision = decide(&Situation {
@@ -175,7 +175,7 @@ fn decide_about(
     let goes_on =
         |decision: Decision| Decision { next: decision.next.filter(|_| job.is_enabled), ..decision };
     decision
-        .map(|decision| Decided::Go { decision: goes_on(decision), tzdata_version })
+        .map(|decision| JobDecision::Go { decision: goes_on(decision), tzdata_version })
         .map_err(|error| error.to_string())
 }
 
@@ -226,7 +226,7 @@ fn natural(number: i32) -> usize {
     usize::try_from(number).unwrap_or(0)
 }
 
-impl Decided {
+impl JobDecision {
     fn dispatches(&self) -> usize {
         match self {
             Self::Stop => 0,

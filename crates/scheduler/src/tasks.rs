@@ -5,6 +5,7 @@ pub mod batch;
 pub mod dependents;
 pub mod dispatch;
 pub mod expiry;
+pub mod installation_metrics;
 pub mod maintain;
 pub mod notify;
 pub mod overdue;
@@ -12,7 +13,6 @@ pub mod overlap_queue;
 pub mod recover;
 pub mod retain;
 pub mod rezone;
-pub mod standing;
 pub mod strays;
 
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub struct Scope {
 pub fn show_counters() {
     lost_attempts::show_counters();
     self::notify::show_counters();
-    standing::describe();
+    installation_metrics::describe();
     metrics::counter!("sched_dispatches_created_total").increment(0);
     metrics::counter!("sched_dispatches_expired_total").increment(0);
     metrics::counter!("sched_dispatches_refused_as_duplicate_total").increment(0);
@@ -61,7 +61,7 @@ async fn within<T, E: Into<sched_runtime::tasks::BoxError>>(
 }
 
 /// Only a hint: workers poll too.
-async fn tell_waiting(conn: &mut Conn, queues: &[String]) {
+async fn notify_workers(conn: &mut Conn, queues: &[String]) {
     if let Err(error) = hints::dispatches_waiting(conn, queues).await {
         tracing::debug!(
             error = error.with_causes(),

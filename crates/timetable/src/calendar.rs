@@ -26,6 +26,7 @@
 //! to clone.
 
 mod definition;
+mod description;
 mod frequency;
 mod import;
 mod notation;
@@ -35,7 +36,6 @@ mod stretches;
 #[cfg(test)]
 mod tests;
 mod weekly;
-mod words;
 mod yearly;
 
 use std::{fmt, sync::Arc};
@@ -71,7 +71,7 @@ struct Compiled {
     yearly: Yearly,
     weekly: Weekly,
     except: Stretches,
-    words: Vec<String>,
+    description: Vec<String>,
 }
 
 impl Calendar {
@@ -87,7 +87,7 @@ impl Calendar {
             yearly: Yearly::merged(&parsed.yearly),
             weekly: Weekly::merged(&parsed.weekly),
             except: Stretches::merged(parsed.except.iter().map(days).collect()),
-            words: words::describe(&parsed),
+            description: description::describe(&parsed),
             zone: parsed.zone,
         };
         // Every day of the year falls on every day of the week in some year. So only one list alone
@@ -139,7 +139,7 @@ impl Calendar {
     }
 
     pub fn describe(&self) -> Vec<String> {
-        self.0.words.clone()
+        self.0.description.clone()
     }
 }
 

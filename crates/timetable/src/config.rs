@@ -12,7 +12,7 @@ use sched_vocabulary::schedule::{DstGap, DstOverlap, JobType};
 use super::{
     CronSchedule, Schedule,
     cron::{self, CronOptions, CronSpec},
-    error::{Quoted, ScheduleError},
+    error::{QuotedText, ScheduleError},
     interval::{Interval, Period},
     zone::Zone,
 };
@@ -61,9 +61,9 @@ pub(super) fn parse(source: &ScheduleSource<'_>) -> Result<Schedule, ScheduleErr
     };
     let reader = Reader { source, zone: &zone };
     let Some(members) = config.get(ANY_OF) else {
-        return reader.read(config, &Place(CONFIG.to_owned()));
+        return reader.read(config, &FieldPath(CONFIG.to_owned()));
     };
-    let place = Place(CONFIG.to_owned());
+    let place = FieldPath(CONFIG.to_owned());
     place.refuse_unknown(config, &[ANY_OF])?;
     let members = members.as_array().map(Vec::as_slice).unwrap_or_default();
     if members.is_empty() || members.len() > MOST_MEMBERS || source.job_type == JobType::Manual {
@@ -73,7 +73,7 @@ pub(super) fn parse(source: &ScheduleSource<'_>) -> Result<Schedule, ScheduleErr
         ));
     }
     let members = members.iter().enumerate().map(|(index, member)| {
-        let place = Place(place.field(&format!("{ANY_OF}.{index}")));
+        let place = FieldPath(place.field(&format!("{ANY_OF}.{index}")));
         match member {
             Value::Object(member) => reader.read(member, &place),
             _ => Err(ScheduleError::invalid(place.0, "is not an object")),
@@ -82,9 +82,9 @@ pub(super) fn parse(source: &ScheduleSource<'_>) -> Result<Schedule, ScheduleErr
     members.collect::<Result<_, _>>().map(Schedule::Union)
 }
 
-struct Place(String);
+struct FieldPath(String);
 
-impl Place {
+impl FieldPath {
     fn field(&self, name: &str) -> String {
         format!("{}.{name}", self.0)
     }
@@ -94,7 +94,7 @@ impl Place {
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         Err(ScheduleError::invalid(
             self.0.clone(),
-            format!("{} is not a field of this kind of schedule; allowed are {known}", Quoted(unknown)),
+            format!("{} is not a field of this kind of schedule; allowed are {known}", QuotedText(unknown)),
         ))
     }
 
@@ -112,7 +112,7 @@ impl Place {
                 self.field(field),
                 format!(
                     "is not a valid time ({error}); write RFC 3339 with an offset, such as `2030-01-31T09:00:00Z`, not {}",
-                    Quoted(&value.to_string())
+                    QuotedText(&value.to_string())
                 ),
             )),
         }
@@ -125,7 +125,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&self, config: &Map<String, Value>, place: &Place) -> Result<Schedule, ScheduleError> {
+    fn read(&self, config: &Map<String, Value>, place: &FieldPath) -> Result<Schedule, ScheduleError> {
         match self.source.job_type {
             JobType::Cron => {
                 let spec = self.cron_spec(config, place)?;
@@ -160,7 +160,7 @@ impl Reader<'_> {
         }
     }
 
-    fn cron_spec(&self, config: &Map<String, Value>, place: &Place) -> Result<CronSpec, ScheduleError> {
+    fn cron_spec(&self, config: &Map<String, Value>, place: &FieldPath) -> Result<CronSpec, ScheduleError> {
         let Some(expression) = config.get("expression") else { return self.cron_fields(config, place) };
         if let Some(field) = config.keys().find(|key| cron::field_names(true).contains(&key.as_str())) {
             return Err(ScheduleError::invalid(
@@ -192,14 +192,14 @@ impl Reader<'_> {
     }
 
     /// A given second implies seconds.
-    fn cron_fields(&self, config: &Map<String, Value>, place: &Place) -> Result<CronSpec, ScheduleError> {
+    fn cron_fields(&self, config: &Map<String, Value>, place: &FieldPath) -> Result<CronSpec, ScheduleError> {
         place.refuse_unknown(config, &[&["expression"][..], cron::field_names(true)].concat())?;
         let options = CronOptions { hash_key: self.source.hash_key, seconds: config.contains_key("second") };
         CronSpec::from_fields_with(config, &options)
             .map_err(|error| error.relocated(|field, message| (place.field(&field), message)))
     }
 
-    fn interval(&self, config: &Map<String, Value>, place: &Place) -> Result<Interval, ScheduleError> {
+    fn interval(&self, config: &Map<String, Value>, place: &FieldPath) -> Result<Interval, ScheduleError> {
         place.refuse_unknown(config, &[&PERIOD_FIELDS[..], &["anchor"]].concat())?;
         let part = |field: &str| match config.get(field) {
             None => Ok(0),

@@ -62,9 +62,9 @@ impl ScheduleError {
 }
 
 /// A user's text in back-quotes, shortened and with control characters escaped.
-pub(super) struct Quoted<'a>(pub(super) &'a str);
+pub(super) struct QuotedText<'a>(pub(super) &'a str);
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for QuotedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("`")?;
         for (position, character) in self.0.chars().enumerate() {

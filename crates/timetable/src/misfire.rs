@@ -24,7 +24,7 @@ use sched_vocabulary::schedule::SkipReason;
 
 use super::{
     Schedule,
-    error::{Quoted, ScheduleError},
+    error::{QuotedText, ScheduleError},
     interval::Interval,
 };
 
@@ -75,7 +75,7 @@ impl MisfirePolicy {
             "fire_all" => Err(ScheduleError::invalid("misfire_cap", "is 0; it must be at least 1")),
             _ => Err(ScheduleError::invalid(
                 "misfire_policy",
-                format!("{} is unknown; use one of {}", Quoted(name), Self::NAMES.join(", ")),
+                format!("{} is unknown; use one of {}", QuotedText(name), Self::NAMES.join(", ")),
             )),
         }
     }

@@ -80,7 +80,7 @@ pub fn preview(
         fire_times.push(FireTime {
             utc,
             local: utc.with_timezone(&fixed(span.offset)),
-            note: note(schedule, zone, &span, utc)?,
+            note: fire_note(schedule, zone, &span, utc)?,
             moved_from: (fire.nominal != utc).then_some(fire.nominal),
         });
         at = utc;
@@ -112,7 +112,7 @@ fn fixed(offset: TimeDelta) -> FixedOffset {
     seconds.and_then(FixedOffset::east_opt).unwrap_or_else(|| Utc.fix())
 }
 
-fn note(
+fn fire_note(
     schedule: &Schedule,
     zone: &Zone,
     span: &Span,

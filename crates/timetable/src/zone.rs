@@ -13,7 +13,7 @@ use jiff::{
     tz::{TimeZone, TimeZoneDatabase},
 };
 
-use super::error::{Quoted, ScheduleError};
+use super::error::{QuotedText, ScheduleError};
 
 const SYSTEM_TABLES: &str = "/usr/share/zoneinfo";
 
@@ -115,7 +115,7 @@ impl Zone {
                 "timezone",
                 format!(
                     "{} is not a time zone; use an IANA name such as `Europe/Berlin` or `UTC`",
-                    Quoted(name)
+                    QuotedText(name)
                 ),
             )
         };

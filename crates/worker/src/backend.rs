@@ -12,19 +12,19 @@ use chrono::{DateTime, Utc};
 use sched_model::connection::migrations::SchemaError;
 use sched_model::connection::{notify, startup};
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, WorkerId};
-use sched_model::recovery::lost_attempts::{self, By, Losses, Recovery};
+use sched_model::recovery::lost_attempts::{self, Losses, Recoverer, Recovery};
 use sched_model::running::{attempts, live_output, workers};
 use sched_model::{Database, definitions};
 
 pub(crate) use sched_model::DbError;
 pub(crate) use sched_model::connection::notify::{CANCEL_CHANNEL, Hint};
 pub(crate) use sched_model::definitions::secrets::SealedSecret;
-pub(crate) use sched_model::dispatching::cancellations::Word;
+pub(crate) use sched_model::dispatching::cancellations::ClaimEndReason;
 pub(crate) use sched_model::recovery::dead_workers::OpenAttempt;
 pub(crate) use sched_model::recovery::lost_attempts::Recovered;
 pub(crate) use sched_model::running::attempts::{Ended, OutputChunk, Record};
-pub(crate) use sched_model::running::claims::{Claimed, Wanted};
-pub(crate) use sched_model::running::live_output::{Piece, Told};
+pub(crate) use sched_model::running::claims::{ClaimRequest, Claimed};
+pub(crate) use sched_model::running::live_output::{LiveUpdate, Piece};
 pub(crate) use sched_model::running::workers::{Beat, BeatOutcome, NewWorker, Predecessor};
 
 pub(crate) use claims::ClaimConnection;
@@ -112,7 +112,7 @@ impl Backend {
     }
 
     /// Returns the claims that held. Idempotent.
-    pub(crate) async fn write_live(&self, news: &[Told]) -> Result<Vec<ClaimToken>, DbError> {
+    pub(crate) async fn write_live(&self, news: &[LiveUpdate]) -> Result<Vec<ClaimToken>, DbError> {
         live_output::write(&mut *self.database.conn().await?, news).await
     }
 
@@ -146,7 +146,7 @@ impl Backend {
         is_stopped: impl Fn() -> bool,
     ) -> Result<(Recovered, u64), DbError> {
         let mut conn = self.database.conn().await?;
-        let recovery = Recovery { by: By::Worker, lease, losses: Losses { max_attempts } };
+        let recovery = Recovery { by: Recoverer::Worker, lease, losses: Losses { max_attempts } };
         let recovered = recovery.run(&mut conn, is_stopped).await?;
         Ok((recovered, workers::living(&mut conn).await?))
     }

@@ -84,7 +84,7 @@ impl System {
 
 /// The settings that the leader has stored.
 async fn housekeeping_settings(conn: &mut Conn) -> Result<Housekeeping, HandlerError> {
-    let settings = housekeeping::told(conn).await?;
+    let settings = housekeeping::load(conn).await?;
     settings.ok_or_else(|| {
         HandlerError::new(
             "no_leader_yet",

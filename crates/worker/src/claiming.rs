@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::attempt::counters::Attempt;
 use crate::attempt::{executor, result};
-use crate::backend::{ClaimConnection, Claimed, DbError, Wanted};
+use crate::backend::{ClaimConnection, ClaimRequest, Claimed, DbError};
 use crate::claiming::weights::Group;
 use crate::session::Session;
 
@@ -172,8 +172,12 @@ impl Claiming {
             let shares = weights::split(&mut self.groups, &has_work, progress.places.len());
             let groups = self.groups.iter_mut().zip(&mut self.last).zip(&mut has_work).zip(shares);
             for (((group, last), has_work), places) in groups.filter(|(_, places)| *places > 0) {
-                let wanted =
-                    Wanted { worker: session.id, queues: &group.queues, limit: limit(places), last: *last };
+                let wanted = ClaimRequest {
+                    worker: session.id,
+                    queues: &group.queues,
+                    limit: limit(places),
+                    last: *last,
+                };
                 let sent_at = monotonic();
                 let looked = conn.claim(&wanted).await?;
                 metrics::histogram!("sched_claim_seconds").record(sent_at.elapsed().as_secs_f64());
@@ -200,7 +204,7 @@ impl Claiming {
         let queues = &session.worker.config.queues;
         while places > 0 && self.limited.not_before.is_none_or(|instant| instant <= monotonic()) {
             let last = TenantId(uuid::Uuid::nil());
-            let wanted = Wanted { worker: session.id, queues, limit: limit(places), last };
+            let wanted = ClaimRequest { worker: session.id, queues, limit: limit(places), last };
             let looked = conn.claim_limited(&wanted).await?;
             let claimed = looked.claimed.len();
             if claimed < places {
@@ -255,7 +259,7 @@ async fn release_unknown(session: &Session, conn: &mut ClaimConnection) -> Resul
         let never_run = CancellationToken::new();
         let known = Attempt::new(attempt.dispatch_id, attempt.job_name.clone(), never_run);
         worker.counters.running.insert(attempt.token, known);
-        worker.counters.running.over(attempt.token);
+        worker.counters.running.finish(attempt.token);
         worker.completer.send(None, result::released_unknown(&attempt), None).await;
     }
     Ok(())

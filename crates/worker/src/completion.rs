@@ -80,7 +80,7 @@ pub struct CompleterHandle {
     open_claims: Arc<OpenClaims>,
     unwritten: watch::Sender<usize>,
     /// The free part of [`KEPT_BYTES`].
-    kept: Arc<Semaphore>,
+    budget: Arc<Semaphore>,
     /// No result waits for room any more.
     gave_up: CancellationToken,
 }
@@ -101,7 +101,7 @@ impl CompleterHandle {
     /// `None` after [`CompleterHandle::give_up`].
     pub(crate) async fn room_for(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = (bytes / UNIT_BYTES + 1).min(KEPT_BYTES / UNIT_BYTES);
-        let room = self.kept.clone().acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX));
+        let room = self.budget.clone().acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX));
         tokio::select! {
             biased;
             // The semaphore is never closed.
@@ -184,12 +184,12 @@ impl Completer {
         slots: Arc<Semaphore>,
     ) -> (Self, CompleterHandle) {
         let (sender, receiver) = mpsc::channel(MAX_RESULTS);
-        let kept = Arc::new(Semaphore::new(KEPT_BYTES / UNIT_BYTES));
+        let budget = Arc::new(Semaphore::new(KEPT_BYTES / UNIT_BYTES));
         let handle = CompleterHandle {
             sender,
             open_claims: Arc::default(),
             unwritten: watch::Sender::new(0),
-            kept,
+            budget,
             gave_up: CancellationToken::new(),
         };
         (

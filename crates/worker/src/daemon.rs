@@ -171,9 +171,9 @@ pub(crate) async fn run(
             Completer::new(backend.clone(), counters.clone(), wake.clone(), slots.clone());
         let prefetch = Arc::new(Prefetch::new(config.concurrency));
         listeners.spawn("completer", completer.run(listeners.token()));
-        listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
+        listeners.spawn("tidy", clean_up(handlers.clone(), listeners.token()));
         let period = search_period(config.lease.duration());
-        listeners.spawn("dead_workers", clear_away_dead(handlers.clone(), period, listeners.token()));
+        listeners.spawn("dead_workers", clean_up_dead_workers(handlers.clone(), period, listeners.token()));
         let live_buffer = Arc::new(LiveBuffer::default());
         listeners.spawn(
             "live",
@@ -236,9 +236,9 @@ pub(crate) async fn run(
 }
 
 /// Removes leftovers of dropped attempts.
-async fn tidy(handlers: Arc<Handlers>, stop: CancellationToken) -> Result<(), BoxError> {
+async fn clean_up(handlers: Arc<Handlers>, stop: CancellationToken) -> Result<(), BoxError> {
     while tokio::time::timeout(TIDY_PERIOD, stop.cancelled()).await.is_err() {
-        handlers.tidy();
+        handlers.clean_up();
     }
     Ok(())
 }
@@ -257,13 +257,13 @@ fn search_period(lease: Duration) -> Duration {
 }
 
 /// Removes leftovers of killed workers on this machine.
-async fn clear_away_dead(
+async fn clean_up_dead_workers(
     handlers: Arc<Handlers>,
     period: Duration,
     stop: CancellationToken,
 ) -> Result<(), BoxError> {
     while tokio::time::timeout(period, stop.cancelled()).await.is_err() {
-        handlers.clear_away_dead().await;
+        handlers.clean_up_dead_workers().await;
     }
     Ok(())
 }

@@ -21,9 +21,9 @@ mod secrets;
 mod shortage;
 mod storable;
 
-pub use capture::Captured;
+pub use capture::CapturedOutput;
 pub use execution::Execution;
 pub use handler::{Handler, Handlers};
 pub use live::{Live, LiveEvent};
-pub use report::{Again, ErrorClass, Outcome, Report};
+pub use report::{ErrorClass, Outcome, Report, RetryHint};
 pub use secrets::{MissingSecret, Secrets};

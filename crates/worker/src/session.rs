@@ -72,7 +72,7 @@ pub(crate) struct Session {
     /// detects the loss.
     pub(crate) trusted_until: Arc<watch::Sender<Instant>>,
     /// Notified while no scheduler has led for long.
-    pub(crate) nobody_leads: Arc<Notify>,
+    pub(crate) no_leader: Arc<Notify>,
     /// Their runs are left to recovery.
     pub(crate) left: Arc<AtomicUsize>,
 }

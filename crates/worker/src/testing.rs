@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::handlers::native::{Ctx, HandlerError, NativeHandler, RegisterError, Registry};
-use crate::handlers::{Again, Execution, Live, LiveEvent, Outcome, Report, Secrets};
+use crate::handlers::{Execution, Live, LiveEvent, Outcome, Report, RetryHint, Secrets};
 
 const NAME: &str = "handler";
 const MOST_EVENTS: usize = 100_000;
@@ -206,7 +206,7 @@ impl TestReport {
             result: report.result,
             error_class: report.error_class.map(crate::handlers::ErrorClass::as_str),
             error_message: report.error_message,
-            may_retry: report.again != Again::Never,
+            may_retry: report.again != RetryHint::Never,
             traceback: report.traceback,
             metrics: report.metrics,
             log: report.log.head + &report.log.tail,

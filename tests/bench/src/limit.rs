@@ -9,8 +9,8 @@ use std::process::Stdio;
 use anyhow::{Context, ensure};
 
 use crate::burst::{self, BATCH, Earlier};
-use crate::place::Place;
 use crate::sql::{Db, SECOND};
+use crate::workspace::Workspace;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Script {
@@ -29,7 +29,7 @@ impl Script {
 }
 
 /// Rows per second over all batches except the first, which includes the new connection.
-pub(crate) async fn run(place: &Place, db: &Db, script: Script, into: &Path) -> anyhow::Result<f64> {
+pub(crate) async fn run(workspace: &Workspace, db: &Db, script: Script, into: &Path) -> anyhow::Result<f64> {
     burst::clear(db, Earlier::Empty).await?;
     let due = db.now().await? + 7_200 * SECOND;
     burst::arm(db, due).await?;
@@ -41,7 +41,7 @@ pub(crate) async fn run(place: &Place, db: &Db, script: Script, into: &Path) -> 
     let due = db
         .text(&format!("SELECT to_char({}, 'YYYY-MM-DD HH24:MI:SS.USOF')", crate::sql::instant(due)))
         .await?;
-    let output = tokio::process::Command::new(place.bin("pgbench")?)
+    let output = tokio::process::Command::new(workspace.bin("pgbench")?)
         .args(["-n", "-M", "prepared", "-c", "1", "-j", "1", "-t", &batches.to_string(), "-l"])
         .arg(format!("--log-prefix={}", log.display()))
         .args(["-D", &format!("due={due}"), "-f"])

@@ -12,13 +12,13 @@ mod daemon;
 mod figures;
 mod latency;
 mod limit;
-mod place;
 mod report;
 mod rows;
 mod seed;
 mod sql;
 mod stamp;
 mod worker;
+mod workspace;
 
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -30,9 +30,9 @@ use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 
 use crate::figures::Figure;
-use crate::place::Place;
 use crate::report::{Machine, Page};
 use crate::rows::{Bench, Scale};
+use crate::workspace::Workspace;
 
 /// Each of a thousand workers has a session for its heartbeat.
 const MANY_SESSIONS: &str = "max_connections=1200";
@@ -116,37 +116,41 @@ struct Waiting<'a> {
 async fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Scheduler { how, only } => {
-            let place = Place::open(&how.into, &[]).await?;
-            let bench = Bench { place: &place, scale: Scale { is_quick: how.quick }, into: &how.into };
+            let workspace = Workspace::open(&how.into, &[]).await?;
+            let bench =
+                Bench { workspace: &workspace, scale: Scale { is_quick: how.quick }, into: &how.into };
             let waiting = chosen(only, |row| row.measure(&bench).boxed_local());
             let succeeded = measure("scheduler", &daemon::program()?, &bench, waiting).await?;
-            place.close()?;
+            workspace.close()?;
             Ok(succeeded)
         }
         Command::Worker { how, only, peers } => {
-            let place = Place::open(&how.into, &[MANY_SESSIONS]).await?;
-            let bench = Bench { place: &place, scale: Scale { is_quick: how.quick }, into: &how.into };
+            let workspace = Workspace::open(&how.into, &[MANY_SESSIONS]).await?;
+            let bench =
+                Bench { workspace: &workspace, scale: Scale { is_quick: how.quick }, into: &how.into };
             let peers = if peers { Some(worker::Peers::install(&how.into).await?) } else { None };
             let waiting = chosen(only, |row| row.measure(&bench, peers.as_ref()).boxed_local());
             let succeeded = measure("worker", &worker::program()?, &bench, waiting).await?;
-            place.close()?;
+            workspace.close()?;
             Ok(succeeded)
         }
         Command::Api { how, only } => {
-            let place = Place::open(&how.into, &[]).await?;
-            let bench = Bench { place: &place, scale: Scale { is_quick: how.quick }, into: &how.into };
+            let workspace = Workspace::open(&how.into, &[]).await?;
+            let bench =
+                Bench { workspace: &workspace, scale: Scale { is_quick: how.quick }, into: &how.into };
             let waiting = chosen(only, |row| row.measure(&bench).boxed_local());
             let succeeded = measure("api", &api::program()?, &bench, waiting).await?;
-            place.close()?;
+            workspace.close()?;
             Ok(succeeded)
         }
         Command::Latency { how, only, peers } => {
-            let place = Place::open(&how.into, &[]).await?;
-            let bench = Bench { place: &place, scale: Scale { is_quick: how.quick }, into: &how.into };
+            let workspace = Workspace::open(&how.into, &[]).await?;
+            let bench =
+                Bench { workspace: &workspace, scale: Scale { is_quick: how.quick }, into: &how.into };
             let peers = if peers { Some(worker::Peers::install(&how.into).await?) } else { None };
             let waiting = chosen(only, |row| row.measure(&bench, peers.as_ref()).boxed_local());
             let succeeded = measure("latency", &daemon::program()?, &bench, waiting).await?;
-            place.close()?;
+            workspace.close()?;
             Ok(succeeded)
         }
     }
@@ -170,7 +174,7 @@ async fn measure(
     bench: &Bench<'_>,
     rows: Vec<Waiting<'_>>,
 ) -> anyhow::Result<ExitCode> {
-    let mut machine = Machine::look(bench.place, program, bench.scale.is_quick).await?;
+    let mut machine = Machine::inspect(bench.workspace, program, bench.scale.is_quick).await?;
     let (mut figures, mut failed) = (Vec::new(), Vec::new());
     for Waiting { name, measured } in rows {
         let started = sched_runtime::monotonic_clock::monotonic();

@@ -7,13 +7,17 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::figures::{Figure, number};
-use crate::place::Place;
+use crate::workspace::Workspace;
 
 #[derive(Debug)]
 pub(crate) struct Machine(Vec<(&'static str, String)>);
 
 impl Machine {
-    pub(crate) async fn look(place: &Place, program: &Path, is_quick: bool) -> anyhow::Result<Self> {
+    pub(crate) async fn inspect(
+        workspace: &Workspace,
+        program: &Path,
+        is_quick: bool,
+    ) -> anyhow::Result<Self> {
         let ours = std::process::Command::new(program)
             .arg("--version")
             .output()
@@ -21,11 +25,11 @@ impl Machine {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         let mut facts = vec![
             ("sched", String::from_utf8_lossy(&ours.stdout).trim().to_owned()),
-            ("PostgreSQL", place.admin.text("SHOW server_version").await?),
-            ("settings", format!("defaults, and {}", place.settings.join(" "))),
-            ("durability", durability(place).await?),
-            ("cores", format!("{cores}, {}", told("/proc/cpuinfo", "model name"))),
-            ("memory", told("/proc/meminfo", "MemTotal")),
+            ("PostgreSQL", workspace.admin.text("SHOW server_version").await?),
+            ("settings", format!("defaults, and {}", workspace.settings.join(" "))),
+            ("durability", durability(workspace).await?),
+            ("cores", format!("{cores}, {}", proc_value("/proc/cpuinfo", "model name"))),
+            ("memory", proc_value("/proc/meminfo", "MemTotal")),
             ("kernel", file("/proc/sys/kernel/osrelease")),
         ];
         if is_quick {
@@ -45,10 +49,10 @@ impl Machine {
     }
 }
 
-async fn durability(place: &Place) -> anyhow::Result<String> {
+async fn durability(workspace: &Workspace) -> anyhow::Result<String> {
     let mut shown = Vec::new();
     for name in ["fsync", "full_page_writes", "synchronous_commit"] {
-        shown.push(format!("{name}={}", place.admin.text(&format!("SHOW {name}")).await?));
+        shown.push(format!("{name}={}", workspace.admin.text(&format!("SHOW {name}")).await?));
     }
     Ok(shown.join(" "))
 }
@@ -59,7 +63,7 @@ fn file(path: &str) -> String {
 }
 
 /// A value in a file of the kernel with names and values.
-fn told(path: &str, name: &str) -> String {
+fn proc_value(path: &str, name: &str) -> String {
     value(&file(path), name)
 }
 

@@ -14,7 +14,7 @@ use test_support::http::{self, Answer, Request};
 use tokio::time::sleep;
 
 use crate::jobs;
-use crate::plan::{Deed, Planned, SWITCHED};
+use crate::plan::{Action, PlannedAction, SWITCHED};
 use crate::timeline::{Lines, now};
 
 /// Maximum number of sends of one trigger during the faults.
@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(400);
 const PAGES_OF_THEIRS: usize = 4;
 
 #[derive(Debug)]
-pub(crate) struct Office {
+pub(crate) struct SharedState {
     pub(crate) apis: Vec<SocketAddr>,
     pub(crate) answers: Arc<Lines>,
     pub(crate) their_bearer: String,
@@ -41,22 +41,26 @@ struct Trigger {
 #[derive(Debug)]
 pub(crate) struct Client {
     number: u64,
-    office: Arc<Office>,
+    shared: Arc<SharedState>,
     triggers: Vec<Trigger>,
-    made: usize,
+    created: usize,
     api: usize,
 }
 
 impl Client {
-    pub(crate) fn new(number: u64, office: Arc<Office>) -> Self {
-        Self { number, office, triggers: Vec::new(), made: 0, api: 0 }
+    pub(crate) fn new(number: u64, shared: Arc<SharedState>) -> Self {
+        Self { number, shared, triggers: Vec::new(), created: 0, api: 0 }
     }
 
     /// Sends the planned requests; returns itself for the requests after the faults.
-    pub(crate) async fn run(mut self, deeds: Vec<Planned>, since_start: impl Fn() -> Duration) -> Self {
-        for planned in deeds {
+    pub(crate) async fn run(
+        mut self,
+        actions: Vec<PlannedAction>,
+        since_start: impl Fn() -> Duration,
+    ) -> Self {
+        for planned in actions {
             sleep(planned.at.saturating_sub(since_start())).await;
-            self.act(planned.deed).await;
+            self.act(planned.action).await;
         }
         self
     }
@@ -72,44 +76,47 @@ impl Client {
         is_done
     }
 
-    async fn act(&mut self, deed: Deed) {
-        match deed {
-            Deed::Trigger { job, is_long } => {
+    async fn act(&mut self, action: Action) {
+        match action {
+            Action::Trigger { job, is_long } => {
                 let job = if is_long { "by-hand-long".to_owned() } else { format!("by-hand-{job}") };
                 let key = format!("client-{}-{}", self.number, self.triggers.len());
                 self.triggers.push(Trigger { job, key, dispatch: None });
                 self.send_trigger(self.triggers.len() - 1).await;
             }
-            Deed::Again if !self.triggers.is_empty() => {
+            Action::Again if !self.triggers.is_empty() => {
                 self.send_trigger(self.triggers.len() - 1).await;
             }
-            Deed::Create { seconds } => self.create(seconds).await,
-            Deed::Apply { job, choice } => self.apply(job, choice).await,
-            Deed::Pause { job, seconds } => {
+            Action::Create { seconds } => self.create(seconds).await,
+            Action::Apply { job, choice } => self.apply(job, choice).await,
+            Action::Pause { job, seconds } => {
                 let until = seconds.map_or_else(|| "never".to_owned(), |seconds| format!("+{seconds}s"));
                 self.change(job, "pause", json!({"reason": "chaos", "until": until})).await;
             }
-            Deed::Resume { job } => self.change(job, "resume", Value::Null).await,
-            Deed::Disable { job } => self.change(job, "disable", Value::Null).await,
-            Deed::Enable { job } => self.change(job, "enable", Value::Null).await,
-            Deed::Hold { what } => self.switch(what, "pause", Some(json!({"reason": "chaos"}))).await,
-            Deed::Release { what } => self.switch(what, "resume", None).await,
-            Deed::Cancel => self.cancel().await,
-            Deed::CancelJob { job } => {
+            Action::Resume { job } => self.change(job, "resume", Value::Null).await,
+            Action::Disable { job } => self.change(job, "disable", Value::Null).await,
+            Action::Enable { job } => self.change(job, "enable", Value::Null).await,
+            Action::Hold { resource } => {
+                self.switch(resource, "pause", Some(json!({"reason": "chaos"}))).await
+            }
+            Action::Release { resource } => self.switch(resource, "resume", None).await,
+            Action::Cancel => self.cancel().await,
+            Action::CancelJob { job } => {
                 let path = format!("/api/v1/jobs/changed-{job}/cancel");
-                let answer = self.ask(Request::post(&path, &json!({}))).await;
-                self.note(
+                let answer = self.send(Request::post(&path, &json!({}))).await;
+                self.record(
                     answer.as_ref(),
                     json!({"action": "cancel-job", "target": format!("changed-{job}")}),
                 );
             }
-            Deed::Retry => self.retry().await,
-            Deed::Peek { page } => self.peek(page).await,
-            Deed::StepDown => {
-                let answer = self.ask(Request::post("/api/v1/schedulers/leader/step-down", &json!({}))).await;
-                self.note(answer.as_ref(), json!({"action": "step-down", "target": "leader"}));
+            Action::Retry => self.retry().await,
+            Action::Peek { page } => self.peek(page).await,
+            Action::StepDown => {
+                let answer =
+                    self.send(Request::post("/api/v1/schedulers/leader/step-down", &json!({}))).await;
+                self.record(answer.as_ref(), json!({"action": "step-down", "target": "leader"}));
             }
-            Deed::Again => {}
+            Action::Again => {}
         }
     }
 
@@ -119,10 +126,10 @@ impl Client {
         let path = format!("/api/v1/jobs/{}/trigger", trigger.job);
         for _ in 0..TRIES {
             let answer = self
-                .ask(Request::post(&path, &json!({})).with_headers(&[("idempotency-key", &trigger.key)]))
+                .send(Request::post(&path, &json!({})).with_headers(&[("idempotency-key", &trigger.key)]))
                 .await;
             let body = answer.as_ref().map(body_of).unwrap_or_default();
-            self.note(answer.as_ref(), json!({"action": "trigger", "target": &trigger.job, "key": trigger.key, "id": body["run_id"]}));
+            self.record(answer.as_ref(), json!({"action": "trigger", "target": &trigger.job, "key": trigger.key, "id": body["run_id"]}));
             if answer.is_some_and(|answer| answer.status == 202) {
                 if let Some(trigger) = self.triggers.get_mut(number) {
                     trigger.dispatch = body["run_id"].as_str().map(str::to_owned);
@@ -135,43 +142,46 @@ impl Client {
     }
 
     async fn create(&mut self, seconds: u64) {
-        let name = format!("made-{}-{}", self.number, self.made);
-        self.made += 1;
+        let name = format!("made-{}-{}", self.number, self.created);
+        self.created += 1;
         let answer = self
-            .ask(Request::post("/api/v1/jobs", &jobs::made(&name, seconds, monotonic_clock::wall().into())))
+            .send(Request::post(
+                "/api/v1/jobs",
+                &jobs::new_job(&name, seconds, monotonic_clock::wall().into()),
+            ))
             .await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
-        self.note(answer.as_ref(), json!({"action": "create", "target": &name, "id": body["id"]}));
+        self.record(answer.as_ref(), json!({"action": "create", "target": &name, "id": body["id"]}));
     }
 
     async fn apply(&mut self, job: usize, choice: u64) {
         let spec = jobs::changed(job, choice);
-        let answer = self.ask(Request::post("/api/v1/apply", &json!({"jobs": [spec]}))).await;
-        self.note(answer.as_ref(), json!({"action": "apply", "target": format!("changed-{job}"), "state": spec["schedule_config"].to_string()}));
+        let answer = self.send(Request::post("/api/v1/apply", &json!({"jobs": [spec]}))).await;
+        self.record(answer.as_ref(), json!({"action": "apply", "target": format!("changed-{job}"), "state": spec["schedule_config"].to_string()}));
     }
 
     async fn change(&mut self, job: usize, how: &str, body: Value) {
         let path = format!("/api/v1/jobs/changed-{job}/{how}");
         let body = (!body.is_null()).then_some(body);
         let answer =
-            self.ask(Request { method: "POST", path: &path, headers: &[], body: body.as_ref() }).await;
-        let told = answer.as_ref().map(body_of).unwrap_or_default();
+            self.send(Request { method: "POST", path: &path, headers: &[], body: body.as_ref() }).await;
+        let body = answer.as_ref().map(body_of).unwrap_or_default();
         let target = format!("changed-{job}");
-        let more = json!({"action": "change", "target": target, "id": told["id"], "version": told["version"], "state": how});
-        self.note(answer.as_ref(), more);
+        let more = json!({"action": "change", "target": target, "id": body["id"], "version": body["version"], "state": how});
+        self.record(answer.as_ref(), more);
     }
 
-    async fn switch(&mut self, what: usize, how: &str, body: Option<Value>) {
-        let Some((collection, name)) = SWITCHED.get(what) else { return };
+    async fn switch(&mut self, resource: usize, how: &str, body: Option<Value>) {
+        let Some((collection, name)) = SWITCHED.get(resource) else { return };
         let answer = self
-            .ask(Request {
+            .send(Request {
                 method: "POST",
                 path: &format!("/api/v1/{collection}/{name}/{how}"),
                 headers: &[],
                 body: body.as_ref(),
             })
             .await;
-        self.note(
+        self.record(
             answer.as_ref(),
             json!({"action": "switch", "target": format!("{collection}/{name}"), "state": how}),
         );
@@ -181,25 +191,26 @@ impl Client {
         let Some(dispatch) = self.triggers.iter().rev().find_map(|trigger| trigger.dispatch.clone()) else {
             return;
         };
-        let answer = self.ask(Request::post(&format!("/api/v1/runs/{dispatch}/cancel"), &json!({}))).await;
+        let answer = self.send(Request::post(&format!("/api/v1/runs/{dispatch}/cancel"), &json!({}))).await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
-        self.note(
+        self.record(
             answer.as_ref(),
             json!({"action": "cancel", "target": &dispatch, "id": dispatch, "state": body["state"]}),
         );
     }
 
     async fn retry(&mut self) {
-        let Some(page) = self.ask(Request::get("/api/v1/dead-letters?limit=1")).await else { return };
+        let Some(page) = self.send(Request::get("/api/v1/dead-letters?limit=1")).await else { return };
         let page = body_of(&page);
         let Some(dead) =
             page["items"][0]["run_id"].as_str().or_else(|| page["items"][0]["dispatch"]["id"].as_str())
         else {
             return;
         };
-        let answer = self.ask(Request::post(&format!("/api/v1/dead-letters/{dead}/retry"), &json!({}))).await;
+        let answer =
+            self.send(Request::post(&format!("/api/v1/dead-letters/{dead}/retry"), &json!({}))).await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
-        self.note(answer.as_ref(), json!({"action": "retry", "target": dead, "id": body["run_id"]}));
+        self.record(answer.as_ref(), json!({"action": "retry", "target": dead, "id": body["run_id"]}));
     }
 
     /// Reads as a user of the other tenant, or reads the other tenant's resources.
@@ -213,10 +224,10 @@ impl Client {
             (2, Some(dispatch)) => format!("/api/v1/runs/{dispatch}"),
             _ => "/api/v1/runs?limit=200".to_owned(),
         };
-        let bearer = self.office.their_bearer.clone();
+        let bearer = self.shared.their_bearer.clone();
         let theirs = [("authorization", bearer.as_str())];
         let headers: &[(&str, &str)] = if is_by_us { &[] } else { &theirs };
-        let answer = self.ask(Request::get(&path).with_headers(headers)).await;
+        let answer = self.send(Request::get(&path).with_headers(headers)).await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
         let is_theirs = |item: &Value| {
             let name = item["job"].as_str().or_else(|| item["name"].as_str());
@@ -234,24 +245,24 @@ impl Client {
         };
         let tenant = if is_by_us { "default" } else { "other" };
         let more = json!({"action": "peek", "target": path, "tenant": tenant, "is_foreign": is_foreign, "state": state});
-        self.note(answer.as_ref(), more);
+        self.record(answer.as_ref(), more);
     }
 
     /// `more` has at least the fields `action` and `target`.
-    fn note(&self, answer: Option<&Answer>, more: Value) {
+    fn record(&self, answer: Option<&Answer>, more: Value) {
         let mut line = json!({"at": now(), "client": self.number, "tenant": "default",
                               "status": answer.map(|answer| answer.status)});
         if let (Some(line), Some(more)) = (line.as_object_mut(), more.as_object()) {
             line.extend(more.clone());
         }
-        self.office.answers.add(&line);
+        self.shared.answers.add(&line);
     }
 
     /// Sends a request to one API, and to another when the first does not answer. A request that
     /// may have been received is not sent twice.
-    async fn ask(&mut self, request: Request<'_>) -> Option<Answer> {
-        for _ in 0..self.office.apis.len() {
-            let api = self.office.apis.get(self.api % self.office.apis.len()).copied()?;
+    async fn send(&mut self, request: Request<'_>) -> Option<Answer> {
+        for _ in 0..self.shared.apis.len() {
+            let api = self.shared.apis.get(self.api % self.shared.apis.len()).copied()?;
             match http::request(api, request).await {
                 Ok(answer) => return Some(answer),
                 Err(error) => {

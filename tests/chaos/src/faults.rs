@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::fleet::clocks::Clocks;
-use crate::fleet::{Fleet, Order, word};
-use crate::place::Place;
-use crate::plan::{Fault, Kind, Target, Weather, What};
+use crate::fleet::{Fleet, Order, daemon_name};
+use crate::plan::{Fault, FaultKind, Kind, NetworkState, Target};
 use crate::timeline::{FaultRecord, Lines, now};
+use crate::workspace::Workspace;
 
 const DRAIN_TRIES: usize = 12;
 const DRAIN_PAUSE: Duration = Duration::from_millis(500);
@@ -27,7 +27,7 @@ const DRAIN_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Victims {
     pub(crate) fleet: Fleet,
-    pub(crate) place: Arc<Place>,
+    pub(crate) workspace: Arc<Workspace>,
     pub(crate) pooler: Mutex<Pooler>,
     pub(crate) timeline: Arc<Lines>,
     /// Serialises faults of one kind: one server fault, one rolling restart, one wrong clock at a
@@ -45,7 +45,7 @@ pub(crate) async fn inject(
     let mut going_on: JoinSet<anyhow::Result<()>> = JoinSet::new();
     for fault in faults {
         sleep(fault.at.saturating_sub(since_start())).await;
-        going_on.spawn_local(Arc::clone(victims).inflict(fault.what));
+        going_on.spawn_local(Arc::clone(victims).inflict(fault.kind));
         while let Some(ended) = going_on.try_join_next() {
             ended??;
         }
@@ -57,16 +57,16 @@ pub(crate) async fn inject(
 }
 
 impl Victims {
-    async fn inflict(self: Arc<Self>, what: What) -> anyhow::Result<()> {
-        match what {
-            What::Kill(target, pause) => self.order(target, Order::Kill(pause)),
-            What::Term(target, pause) => self.order(target, Order::Term(pause)),
-            What::Freeze(target, lasts) => self.order(target, Order::Freeze(lasts)),
-            What::Network(target, weather, lasts) => self.weather(target, weather, lasts).await,
-            What::Cut(target) => {
+    async fn inflict(self: Arc<Self>, kind: FaultKind) -> anyhow::Result<()> {
+        match kind {
+            FaultKind::Kill(target, pause) => self.order(target, Order::Kill(pause)),
+            FaultKind::Term(target, pause) => self.order(target, Order::Term(pause)),
+            FaultKind::Freeze(target, lasts) => self.order(target, Order::Freeze(lasts)),
+            FaultKind::Network(target, network, lasts) => self.disturb_network(target, network, lasts).await,
+            FaultKind::Cut(target) => {
                 if let Some(daemon) = self.fleet.of(target) {
-                    match daemon.way.cut() {
-                        0 => self.timeline.left_out("cut", &daemon.name, "it has no connection"),
+                    match daemon.proxy.cut() {
+                        0 => self.timeline.record_omitted("cut", &daemon.name, "it has no connection"),
                         open => self.timeline.fault(FaultRecord {
                             kind: "cut",
                             target: &daemon.name,
@@ -76,10 +76,10 @@ impl Victims {
                     }
                 }
             }
-            What::Crash(pause) => return self.stop("crash", StopMode::Immediate, pause).await,
-            What::Restart(pause) => return self.stop("restart", StopMode::Fast, pause).await,
-            What::Terminate(count) => self.terminate(count).await,
-            What::Pooler(pause) => {
+            FaultKind::Crash(pause) => return self.stop("crash", StopMode::Immediate, pause).await,
+            FaultKind::Restart(pause) => return self.stop("restart", StopMode::Fast, pause).await,
+            FaultKind::Terminate(count) => self.terminate(count).await,
+            FaultKind::Pooler(pause) => {
                 let began = now();
                 self.pooler.lock().await.restart(pause).await;
                 self.timeline.fault(FaultRecord {
@@ -89,11 +89,11 @@ impl Victims {
                     detail: &format!("{pause:?}"),
                 });
             }
-            What::DiskFull(lasts) => return self.fill(lasts).await,
-            What::Rolling(kind) => self.roll(kind).await,
-            What::Drain(number, lasts) => self.drain(number, lasts).await,
-            What::Snapshot(lasts) => self.hold_snapshot(lasts).await,
-            What::Clock(kind, seconds, lasts) => return self.step(kind, seconds, lasts).await,
+            FaultKind::DiskFull(lasts) => return self.fill(lasts).await,
+            FaultKind::Rolling(kind) => self.roll(kind).await,
+            FaultKind::Drain(number, lasts) => self.drain(number, lasts).await,
+            FaultKind::Snapshot(lasts) => self.hold_snapshot(lasts).await,
+            FaultKind::Clock(kind, seconds, lasts) => return self.step(kind, seconds, lasts).await,
         }
         Ok(())
     }
@@ -104,31 +104,31 @@ impl Victims {
         }
     }
 
-    async fn weather(&self, target: Target, weather: Weather, lasts: Duration) {
+    async fn disturb_network(&self, target: Target, network: NetworkState, lasts: Duration) {
         let Some(daemon) = self.fleet.of(target) else { return };
         let mut began = now();
         let lasting = async {
             began = now();
             sleep(lasts).await;
         };
-        let was_felt = daemon.way.make(weather, lasting).await;
-        let kind = weather.word();
+        let was_felt = daemon.proxy.make(network, lasting).await;
+        let kind = network.name();
         if was_felt {
             self.timeline.fault(FaultRecord {
                 kind,
                 target: &daemon.name,
                 began,
-                detail: &format!("{weather:?} {lasts:?}"),
+                detail: &format!("{network:?} {lasts:?}"),
             });
         } else {
-            self.timeline.left_out(kind, &daemon.name, "nothing passed meanwhile");
+            self.timeline.record_omitted(kind, &daemon.name, "nothing passed meanwhile");
         }
     }
 
     async fn stop(&self, kind: &str, mode: StopMode, pause: Duration) -> anyhow::Result<()> {
         let _turn = self.server.lock().await;
         let began = now();
-        if self.place.restart(mode, pause).await? {
+        if self.workspace.restart(mode, pause).await? {
             self.timeline.fault(FaultRecord {
                 kind,
                 target: "postgres",
@@ -136,7 +136,7 @@ impl Victims {
                 detail: &format!("{pause:?}"),
             });
         } else {
-            self.timeline.left_out(kind, "postgres", "it did not run");
+            self.timeline.record_omitted(kind, "postgres", "it did not run");
         }
         Ok(())
     }
@@ -148,26 +148,26 @@ impl Victims {
                  SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'sched-%' ORDER BY random() LIMIT {count}) s"
         );
         let ending = async {
-            anyhow::Ok(self.place.client().await?.query_one(&statement, &[]).await?.get::<_, i64>(0))
+            anyhow::Ok(self.workspace.client().await?.query_one(&statement, &[]).await?.get::<_, i64>(0))
         };
         match ending.await {
-            Ok(0) => self.timeline.left_out("terminate", "postgres", "it had no sessions"),
+            Ok(0) => self.timeline.record_omitted("terminate", "postgres", "it had no sessions"),
             Ok(ended) => self.timeline.fault(FaultRecord {
                 kind: "terminate",
                 target: "postgres",
                 began,
                 detail: &format!("{ended} sessions"),
             }),
-            Err(error) => self.timeline.left_out("terminate", "postgres", &format!("{error:#}")),
+            Err(error) => self.timeline.record_omitted("terminate", "postgres", &format!("{error:#}")),
         }
     }
 
     async fn fill(&self, lasts: Duration) -> anyhow::Result<()> {
         let _turn = self.server.lock().await;
         let began = now();
-        if !self.place.has_own_disk {
-            self.timeline.left_out("disk-full", "postgres", "mounting is not allowed here");
-        } else if self.place.fill(lasts).await? {
+        if !self.workspace.has_own_disk {
+            self.timeline.record_omitted("disk-full", "postgres", "mounting is not allowed here");
+        } else if self.workspace.fill(lasts).await? {
             self.timeline.fault(FaultRecord {
                 kind: "disk-full",
                 target: "postgres",
@@ -175,7 +175,7 @@ impl Victims {
                 detail: &format!("{lasts:?}"),
             });
         } else {
-            self.timeline.left_out("disk-full", "postgres", "the disk was not full");
+            self.timeline.record_omitted("disk-full", "postgres", "the disk was not full");
         }
         Ok(())
     }
@@ -190,39 +190,39 @@ impl Victims {
             // A keeper that has ended has nothing to renew.
             renewed += usize::from(done.await.unwrap_or(false));
         }
-        let name = What::Rolling(kind).word(self.fleet.has_other_build);
+        let name = FaultKind::Rolling(kind).name(self.fleet.has_other_build);
         let build = if self.fleet.has_other_build { "the other build" } else { "the same build" };
         if renewed > 0 {
             self.timeline.fault(FaultRecord {
                 kind: name,
-                target: word(kind),
+                target: daemon_name(kind),
                 began,
                 detail: &format!("{renewed} with {build}"),
             });
         } else {
-            self.timeline.left_out(name, word(kind), "none of them ran");
+            self.timeline.record_omitted(name, daemon_name(kind), "none of them ran");
         }
     }
 
     async fn drain(&self, number: usize, lasts: Duration) {
         let Some(daemon) = self.fleet.of(Target { kind: Kind::Worker, number }) else { return };
         let apis: Vec<_> = self.fleet.all(Kind::Api).map(|api| api.address).collect();
-        let mut asked = None;
+        let mut drained = None;
         let mut why = String::new();
         // The worker may be starting, or the database may be down.
         for _ in 0..DRAIN_TRIES {
             let process = daemon.pid();
-            match drains::ask(&self.place, &apis, process).await {
+            match drains::request_drain(&self.workspace, &apis, process).await {
                 Ok(worker) => {
-                    asked = Some((process, worker));
+                    drained = Some((process, worker));
                     break;
                 }
                 Err(error) => why = format!("{error:#}"),
             }
             sleep(DRAIN_PAUSE).await;
         }
-        let Some((process, worker)) = asked else {
-            self.timeline.left_out("drain", &daemon.name, &why);
+        let Some((process, worker)) = drained else {
+            self.timeline.record_omitted("drain", &daemon.name, &why);
             return;
         };
         let began = now();
@@ -230,12 +230,12 @@ impl Victims {
         // Logged before the revocation, after which the worker may claim.
         let fault = FaultRecord { kind: "drain", target: &daemon.name, began, detail: &worker };
         self.timeline.fault_of(Some(process), fault);
-        drains::take_back(&self.place, &apis, Some(process)).await;
+        drains::undrain(&self.workspace, &apis, Some(process)).await;
     }
 
     async fn hold_snapshot(&self, lasts: Duration) {
         let mut began = None;
-        let held = snapshot::hold(&self.place, lasts, || began = Some(now())).await;
+        let held = snapshot::hold(&self.workspace, lasts, || began = Some(now())).await;
         match (began, held) {
             (Some(began), Ok(())) => self.timeline.fault(FaultRecord {
                 kind: "snapshot",
@@ -251,7 +251,7 @@ impl Victims {
                     detail: &format!("{lasts:?}, cut short: {error:#}"),
                 });
             }
-            (None, Err(error)) => self.timeline.left_out("snapshot", "postgres", &format!("{error:#}")),
+            (None, Err(error)) => self.timeline.record_omitted("snapshot", "postgres", &format!("{error:#}")),
             (None, Ok(())) => {}
         }
     }
@@ -259,7 +259,7 @@ impl Victims {
     async fn step(&self, kind: Kind, seconds: i64, lasts: Duration) -> anyhow::Result<()> {
         let Some(daemon) = self.fleet.of(Clocks::target(kind)) else { return Ok(()) };
         let Some(clocks) = &self.fleet.clocks else {
-            self.timeline.left_out("clock", &daemon.name, "libfaketime is not installed here");
+            self.timeline.record_omitted("clock", &daemon.name, "libfaketime is not installed here");
             return Ok(());
         };
         let _turn = self.clock.lock().await;

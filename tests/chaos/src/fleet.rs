@@ -20,13 +20,13 @@ use tokio::task::JoinSet;
 use self::clocks::Clocks;
 use self::keeper::{END_LIMIT, Keeper};
 use self::launch::launch_in;
-use crate::place::{DATABASE, Place};
+use crate::fault_proxy::{FaultProxy, Server};
 use crate::plan::{Kind, Target, count_of};
 use crate::timeline::Lines;
-use crate::way::{Server, Way};
+use crate::workspace::{DATABASE, Workspace};
 
 pub(crate) use self::keeper::Order;
-pub(crate) use self::launch::{Station, launch, program, program_in, ready, word};
+pub(crate) use self::launch::{Station, daemon_name, launch, program, program_in, ready};
 
 const READY_LIMIT: Duration = Duration::from_secs(120);
 const POOLED: [Target; 2] =
@@ -36,7 +36,7 @@ const POOLED: [Target; 2] =
 pub(crate) struct Daemon {
     pub(crate) target: Target,
     pub(crate) name: String,
-    pub(crate) way: Way,
+    pub(crate) proxy: FaultProxy,
     /// Address of its health pages; for an API also the address of the API.
     pub(crate) address: SocketAddr,
     pid: Arc<AtomicI32>,
@@ -59,14 +59,14 @@ impl Daemon {
         if ready(self.address, READY_LIMIT).await {
             return Ok(());
         }
-        let told = http::get(self.address, "/health/ready").await;
+        let received = http::get(self.address, "/health/ready").await;
         let (answer, shown) = oneshot::channel();
         self.order(Order::Show(answer));
         let shown = tokio::time::timeout(END_LIMIT, shown).await;
         let shown =
             shown.ok().and_then(Result::ok).unwrap_or_else(|| "its keeper does not answer".to_owned());
         let Self { name, address, .. } = self;
-        bail!("{name} is not ready {READY_LIMIT:?} after {after}; {address} says {told:?}; {shown}")
+        bail!("{name} is not ready {READY_LIMIT:?} after {after}; {address} says {received:?}; {shown}")
     }
 }
 
@@ -89,15 +89,17 @@ pub(crate) struct Choice<'a> {
 
 impl Fleet {
     pub(crate) fn pooled() -> Vec<String> {
-        POOLED.iter().map(|daemon| format!("{}-{}", word(daemon.kind), daemon.number)).collect()
+        POOLED.iter().map(|daemon| format!("{}-{}", daemon_name(daemon.kind), daemon.number)).collect()
     }
 
     pub(crate) fn schedulers() -> Vec<String> {
-        (0..count_of(Kind::Scheduler)).map(|number| format!("{}-{number}", word(Kind::Scheduler))).collect()
+        (0..count_of(Kind::Scheduler))
+            .map(|number| format!("{}-{number}", daemon_name(Kind::Scheduler)))
+            .collect()
     }
 
     pub(crate) async fn start(
-        place: &Place,
+        workspace: &Workspace,
         pooler: SocketAddr,
         timeline: &Arc<Lines>,
         choice: Choice<'_>,
@@ -115,14 +117,14 @@ impl Fleet {
                 let server = if POOLED.contains(&target) {
                     Server::Port(pooler)
                 } else {
-                    Server::Socket(place.socket().await?)
+                    Server::Socket(workspace.socket().await?)
                 };
-                let way = Way::to(server, DATABASE).await?;
-                let name = format!("{}-{number}", word(kind));
+                let proxy = FaultProxy::to(server, DATABASE).await?;
+                let name = format!("{}-{number}", daemon_name(kind));
                 let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
                 let clock = fleet.clocks.as_ref().map(|clocks| clocks.settings(target, &name)).transpose()?;
                 let clock = clock.unwrap_or_default();
-                let station = Station { url: way.url(), address, work: &place.file("work") };
+                let station = Station { url: proxy.url(), address, work: &workspace.file("work") };
                 let launch_of = |folder: Option<&Path>| {
                     let launch = launch_in(folder, kind, &station)?;
                     let launch =
@@ -132,7 +134,7 @@ impl Fleet {
                 let other = other_build.map(|folder| launch_of(Some(folder))).transpose()?;
                 let launch = launch_of(programs)?;
                 let pid = Arc::new(AtomicI32::new(0));
-                let (orders, told) = mpsc::unbounded_channel();
+                let (orders, received) = mpsc::unbounded_channel();
                 let keeper = Keeper {
                     name: name.clone(),
                     launch,
@@ -140,11 +142,11 @@ impl Fleet {
                     process: None,
                     address,
                     pid: pid.clone(),
-                    log: place.file(&format!("logs/{name}.log")),
+                    log: workspace.file(&format!("logs/{name}.log")),
                     timeline: timeline.clone(),
                 };
-                fleet.keepers.spawn_local(keeper.run(told));
-                fleet.daemons.push(Daemon { target, name, way, address, pid, orders });
+                fleet.keepers.spawn_local(keeper.run(received));
+                fleet.daemons.push(Daemon { target, name, proxy, address, pid, orders });
             }
         }
         for daemon in &fleet.daemons {
@@ -163,7 +165,7 @@ impl Fleet {
 
     pub(crate) async fn heal(&self) -> anyhow::Result<()> {
         for daemon in &self.daemons {
-            daemon.way.clear();
+            daemon.proxy.clear();
         }
         for daemon in &self.daemons {
             daemon.ready("the faults").await?;
@@ -175,13 +177,13 @@ impl Fleet {
     pub(crate) async fn end(self) -> Vec<String> {
         let mut ends = Vec::new();
         for daemon in &self.daemons {
-            let (answer, told) = oneshot::channel();
+            let (answer, received) = oneshot::channel();
             daemon.order(Order::End(answer));
-            ends.push((daemon.name.clone(), told));
+            ends.push((daemon.name.clone(), received));
         }
         let mut bad = Vec::new();
-        for (name, told) in ends {
-            match told.await {
+        for (name, received) in ends {
+            match received.await {
                 Ok(Some(0)) => {}
                 other => bad.push(format!("{name}: {other:?}")),
             }

@@ -31,38 +31,38 @@ const NEWEST: &str = "SELECT transaction_id::text::bigint, id FROM events
     WHERE tenant_id IS NULL OR tenant_id = (SELECT id FROM tenants WHERE slug = 'default') ORDER BY transaction_id DESC, id DESC LIMIT 1";
 
 /// The transaction of an event, and the number of the event within it.
-type Place = (i64, i64);
+type EventPosition = (i64, i64);
 
 #[derive(Debug)]
 pub(crate) struct Follower {
-    told: Arc<Lines>,
-    seen: watch::Receiver<Place>,
+    lines: Arc<Lines>,
+    position: watch::Receiver<EventPosition>,
     _following: JoinSet<()>,
 }
 
 impl Follower {
     /// Returns when the stream is open.
-    pub(crate) async fn start(apis: Vec<SocketAddr>, told: Arc<Lines>) -> anyhow::Result<Self> {
-        let (seen, mut is_open) = watch::channel((0, 0));
+    pub(crate) async fn start(apis: Vec<SocketAddr>, lines: Arc<Lines>) -> anyhow::Result<Self> {
+        let (position, mut is_open) = watch::channel((0, 0));
         let mut following = JoinSet::new();
-        following.spawn(follow(apis, Arc::clone(&told), seen));
+        following.spawn(follow(apis, Arc::clone(&lines), position));
         timeout(LIMIT, is_open.changed()).await.context("the event stream does not open")??;
-        Ok(Self { told, seen: is_open, _following: following })
+        Ok(Self { lines, position: is_open, _following: following })
     }
 
     /// Waits until the follower has received all events up to now, and stops it. Later events are
     /// missing.
     pub(crate) async fn stop(mut self, sql: &Client) -> anyhow::Result<()> {
         let newest = sql.query_one(NEWEST, &[]).await?;
-        let newest: Place = (newest.get(0), newest.get(1));
-        if timeout(LIMIT, self.seen.wait_for(|seen| *seen >= newest)).await.is_err() {
+        let newest: EventPosition = (newest.get(0), newest.get(1));
+        if timeout(LIMIT, self.position.wait_for(|position| *position >= newest)).await.is_err() {
             println!(
                 "the follower of events has come to {:?} of {newest:?} in {LIMIT:?}",
-                *self.seen.borrow()
+                *self.position.borrow()
             );
         }
         let (transaction, id) = newest;
-        self.told.add(
+        self.lines.add(
             &json!({"at": now(), "message": "until", "position": format!("0.{transaction:x}.{id:x}.0")}),
         );
         Ok(())
@@ -70,29 +70,29 @@ impl Follower {
 }
 
 /// Number of connections, and the id of the last complete message.
-struct Stand {
+struct StreamState {
     connection: usize,
     last: Option<String>,
 }
 
-async fn follow(apis: Vec<SocketAddr>, told: Arc<Lines>, seen: watch::Sender<Place>) {
-    let mut stand = Stand { connection: 0, last: None };
+async fn follow(apis: Vec<SocketAddr>, lines: Arc<Lines>, position: watch::Sender<EventPosition>) {
+    let mut state = StreamState { connection: 0, last: None };
     for api in apis.iter().cycle() {
-        stand.connection += 1;
+        state.connection += 1;
         // The next connection continues at the same position.
-        drop(read(*api, &mut stand, &told, &seen).await);
+        drop(read(*api, &mut state, &lines, &position).await);
         sleep(AGAIN).await;
     }
 }
 
 async fn read(
     api: SocketAddr,
-    stand: &mut Stand,
-    told: &Lines,
-    seen: &watch::Sender<Place>,
+    state: &mut StreamState,
+    lines: &Lines,
+    position: &watch::Sender<EventPosition>,
 ) -> anyhow::Result<()> {
     let mut stream = timeout(ANSWER, TcpStream::connect(api)).await??;
-    let last = stand.last.as_ref().map_or_else(String::new, |last| format!("last-event-id: {last}\r\n"));
+    let last = state.last.as_ref().map_or_else(String::new, |last| format!("last-event-id: {last}\r\n"));
     let request = format!(
         "GET /api/v1/events/stream HTTP/1.0\r\nhost: {api}\r\naccept: text/event-stream\r\nauthorization: {}\r\n{last}\r\n",
         identity::bearer()
@@ -112,9 +112,9 @@ async fn read(
             is_begun = true;
         }
         while let Some(message) = cut(&mut text, b"\n\n") {
-            note(&message, stand, told);
-            if let Some(place) = stand.last.as_deref().and_then(place_of) {
-                seen.send_replace(place);
+            process_message(&message, state, lines);
+            if let Some(place) = state.last.as_deref().and_then(place_of) {
+                position.send_replace(place);
             }
         }
     }
@@ -128,19 +128,19 @@ fn cut(text: &mut Vec<u8>, mark: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(piece.get(..at).unwrap_or_default()).into_owned())
 }
 
-fn note(message: &str, stand: &mut Stand, told: &Lines) {
+fn process_message(message: &str, state: &mut StreamState, lines: &Lines) {
     let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     if let Some(id) = field("id") {
-        stand.last = Some(id.to_owned());
+        state.last = Some(id.to_owned());
     }
     // Keep-alives have no data.
     let Some(data) = field("data").and_then(|data| serde_json::from_str::<Value>(data).ok()) else { return };
-    told.add(&json!({"at": now(), "connection": stand.connection, "message": data["message"], "position": data["id"], "event_type": data["type"],
+    lines.add(&json!({"at": now(), "connection": state.connection, "message": data["message"], "position": data["id"], "event_type": data["type"],
                      "reason": data["reason"]}));
 }
 
 /// Four or five hexadecimal numbers, of which the second and the third are the position.
-fn place_of(position: &str) -> Option<Place> {
+fn place_of(position: &str) -> Option<EventPosition> {
     let mut parts = position.split('.').skip(1).map(|part| i64::from_str_radix(part, 16));
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }

@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use system_tests::Effects;
 
-use crate::plan::{BY_HAND, CHANGED};
+use crate::plan::{CHANGED, MANUAL_JOBS};
 
 /// Name, duration in milliseconds, result.
 const FUNCTIONS: [(&str, u32, &str); 7] = [
@@ -112,7 +112,7 @@ fn jobs(now: DateTime<Utc>) -> Vec<Value> {
     jobs.push(with(interval("replaced-1", 1, "long"), &with(replaces.clone(), &json!({"max_instances": 2}))));
     for (name, seconds) in [("once-0", 8), ("once-1", 25), ("once-2", 50), ("once-3", 100)] {
         jobs.push(with(
-            once(name, now + TimeDelta::seconds(seconds)),
+            one_off(name, now + TimeDelta::seconds(seconds)),
             &json!({"retry_policy": retries(6, 1, "fixed")}),
         ));
     }
@@ -134,11 +134,11 @@ fn jobs(now: DateTime<Utc>) -> Vec<Value> {
     jobs.push(after("after-0", json!([{"job": "steady-0"}]), "all"));
     jobs.push(after("after-1", json!([{"job": "steady-1"}, {"job": "steady-2"}]), "all"));
     jobs.push(after("after-2", json!([{"job": "broken-0", "on": "failure"}, {"job": "cron-0"}]), "any"));
-    for n in 0..BY_HAND {
-        jobs.push(by_hand(&format!("by-hand-{n}"), "quick"));
+    for n in 0..MANUAL_JOBS {
+        jobs.push(manual(&format!("by-hand-{n}"), "quick"));
     }
     // Further triggers are queued.
-    jobs.push(with(by_hand("by-hand-long", "long"), &json!({"overlap_policy": "queue", "max_instances": 2})));
+    jobs.push(with(manual("by-hand-long", "long"), &json!({"overlap_policy": "queue", "max_instances": 2})));
     jobs.extend((0..CHANGED).map(|n| changed(n, u64::try_from(n).unwrap_or(0))));
     jobs
 }
@@ -160,15 +160,15 @@ pub(crate) fn changed(job: usize, choice: u64) -> Value {
 }
 
 /// A job that a client creates: never due, due once soon, or with an endless schedule.
-pub(crate) fn made(name: &str, seconds: u64, now: DateTime<Utc>) -> Value {
+pub(crate) fn new_job(name: &str, seconds: u64, now: DateTime<Utc>) -> Value {
     match seconds {
-        0 => by_hand(name, "quick"),
-        1 => once(name, now + TimeDelta::seconds(9)),
+        0 => manual(name, "quick"),
+        1 => one_off(name, now + TimeDelta::seconds(9)),
         _ => interval(name, seconds + 4, "quick"),
     }
 }
 
-fn once(name: &str, at: DateTime<Utc>) -> Value {
+fn one_off(name: &str, at: DateTime<Utc>) -> Value {
     json!({"name": name, "function": "quick", "job_type": "oneoff", "schedule_config": {"run_at": at}})
 }
 
@@ -176,7 +176,7 @@ fn interval(name: &str, seconds: u64, function: &str) -> Value {
     json!({"name": name, "function": function, "job_type": "interval", "schedule_config": {"seconds": seconds}})
 }
 
-fn by_hand(name: &str, function: &str) -> Value {
+fn manual(name: &str, function: &str) -> Value {
     json!({"name": name, "function": function, "job_type": "manual", "overlap_policy": "allow", "max_instances": 100,
            "retry_policy": retries(8, 1, "fixed")})
 }

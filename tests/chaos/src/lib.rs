@@ -14,11 +14,11 @@
 
 mod clients;
 mod failover;
+mod fault_proxy;
 mod faults;
 mod fleet;
 mod follower;
 mod jobs;
-mod place;
 mod plan;
 mod report;
 mod run;
@@ -28,7 +28,7 @@ mod soak;
 mod timeline;
 mod upgrade;
 mod watch;
-mod way;
+mod workspace;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

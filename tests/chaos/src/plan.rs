@@ -13,7 +13,7 @@ pub(crate) const WORKERS: usize = 6;
 pub(crate) const APIS: usize = 2;
 pub(crate) const CLIENTS: u64 = 3;
 pub(crate) const CHANGED: usize = 8;
-pub(crate) const BY_HAND: usize = 4;
+pub(crate) const MANUAL_JOBS: usize = 4;
 /// Resources that clients pause, as (API collection, name).
 pub(crate) const SWITCHED: [(&str, &str); 3] =
     [("projects", "side"), ("queues", "side"), ("functions", "switched")];
@@ -44,8 +44,8 @@ pub(crate) struct Target {
 
 /// The state of the network between a daemon and its database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weather {
-    Fair,
+pub(crate) enum NetworkState {
+    Normal,
     /// Forwards nothing, in either direction, and loses nothing.
     Held,
     /// Forwards requests and holds responses.
@@ -60,10 +60,10 @@ pub(crate) enum Weather {
     CutAfterCommit,
 }
 
-impl Weather {
-    pub(crate) const fn word(self) -> &'static str {
+impl NetworkState {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Fair => "fair",
+            Self::Normal => "fair",
             Self::Held => "hold",
             Self::HalfOpen => "half-open",
             Self::Delayed(_) => "delay",
@@ -75,14 +75,14 @@ impl Weather {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum FaultKind {
     /// `kill -9`; restarted after this pause.
     Kill(Target, Duration),
     /// SIGTERM; restarted this long after the end of the process.
     Term(Target, Duration),
     /// SIGSTOP, and SIGCONT after this time.
     Freeze(Target, Duration),
-    Network(Target, Weather, Duration),
+    Network(Target, NetworkState, Duration),
     Cut(Target),
     Crash(Duration),
     Restart(Duration),
@@ -98,14 +98,14 @@ pub(crate) enum What {
     Clock(Kind, i64, Duration),
 }
 
-impl What {
+impl FaultKind {
     /// Its name in the timeline; a rolling restart switches to the other build if there is one.
-    pub(crate) const fn word(&self, has_other_build: bool) -> &'static str {
+    pub(crate) const fn name(&self, has_other_build: bool) -> &'static str {
         match self {
             Self::Kill(..) => "kill",
             Self::Term(..) => "term",
             Self::Freeze(..) => "freeze",
-            Self::Network(_, weather, _) => weather.word(),
+            Self::Network(_, network, _) => network.name(),
             Self::Cut(_) => "cut",
             Self::Crash(_) => "crash",
             Self::Restart(_) => "restart",
@@ -124,11 +124,11 @@ impl What {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) at: Duration,
-    pub(crate) what: What,
+    pub(crate) kind: FaultKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     Trigger {
         job: usize,
         is_long: bool,
@@ -157,10 +157,10 @@ pub(crate) enum Deed {
         job: usize,
     },
     Hold {
-        what: usize,
+        resource: usize,
     },
     Release {
-        what: usize,
+        resource: usize,
     },
     Cancel,
     CancelJob {
@@ -174,9 +174,9 @@ pub(crate) enum Deed {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedAction {
     pub(crate) at: Duration,
-    pub(crate) deed: Deed,
+    pub(crate) action: Action,
 }
 
 pub(crate) const fn count_of(kind: Kind) -> usize {

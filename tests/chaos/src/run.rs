@@ -20,18 +20,18 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::Cli;
-use crate::clients::{Client, Office};
+use crate::clients::{Client, SharedState};
 use crate::faults::{self, Victims, drains};
 use crate::fleet::clocks::Clocks;
 use crate::fleet::{Choice, Fleet, program};
 use crate::follower::Follower;
-use crate::place::{self, Place};
 use crate::plan::{self, CLIENTS, Kind};
 use crate::timeline::{self, Lines, now};
 use crate::watch::{self, Progress};
+use crate::workspace::{self, Workspace};
 use crate::{report, settle, setup};
 
-use self::enough::Wanted;
+use self::enough::RunPlan;
 use self::mutants::Mutant;
 
 /// Seconds that a woken worker may need on a busy machine.
@@ -45,13 +45,13 @@ struct Outcome {
 pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode> {
     // Printed first, so that an interrupted run can be repeated.
     println!("seed {}, {:.1} minutes, intensity {:?}", cli.seed, cli.minutes, cli.intensity);
-    let place = Arc::new(Place::open(&cli.into, cli.may_mount, &place::BUSY).await?);
-    if !place.has_own_disk {
+    let workspace = Arc::new(Workspace::open(&cli.into, cli.may_mount, &workspace::BUSY).await?);
+    if !workspace.has_own_disk {
         println!("the disk is never full in this run: mounting is not allowed here");
     }
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let outcome = tokio::select! {
-        outcome = provoke(cli, length, &place) => Some(outcome),
+        outcome = provoke(cli, length, &workspace) => Some(outcome),
         _ = interrupt.recv() => None,
         _ = terminate.recv() => None,
     };
@@ -68,11 +68,11 @@ pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode>
             (!holds || cli.keep, if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     };
-    if is_kept && let Err(error) = place.dump().await {
+    if is_kept && let Err(error) = workspace.dump().await {
         eprintln!("the database cannot be dumped: {error:#}");
     }
-    let folder = place.file("");
-    place::leave(place, is_kept).await?;
+    let folder = workspace.file("");
+    workspace::leave(workspace, is_kept).await?;
     let Some(outcome) = outcome else { return Ok(code) };
     if is_kept {
         println!("kept: {}", folder.display());
@@ -81,7 +81,7 @@ pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode>
     print!("\n{}\n{}", Verdict::table(&outcome.verdicts), outcome.figures);
     if let Some(mutant) = mutant {
         let end = if code == ExitCode::SUCCESS { "killed" } else { "SURVIVED" };
-        println!("mutant: {}|{}|{}|{end}", mutant.name, mutant.what, mutant.finding);
+        println!("mutant: {}|{}|{}|{end}", mutant.name, mutant.description, mutant.finding);
         return Ok(code);
     }
     let verdict = if code == ExitCode::SUCCESS { "every invariant holds" } else { "BROKEN" };
@@ -95,52 +95,52 @@ fn kills(verdicts: &[Verdict], mutant: &Mutant) -> bool {
 }
 
 /// Executes the second part of a mutant; retries while the database is down.
-async fn mutate(place: Arc<Place>, mutant: Option<&'static Mutant>, after: Duration) {
+async fn mutate(workspace: Arc<Workspace>, mutant: Option<&'static Mutant>, after: Duration) {
     let Some(mutant) = mutant.filter(|mutant| !mutant.then.is_empty()) else { return };
     sleep(after).await;
     let attempt =
-        async || place.client().await?.batch_execute(mutant.then).await.map_err(anyhow::Error::from);
+        async || workspace.client().await?.batch_execute(mutant.then).await.map_err(anyhow::Error::from);
     while let Err(error) = attempt().await {
         eprintln!("the mutant is not installed yet: {error:#}");
         sleep(Duration::from_millis(500)).await;
     }
 }
 
-async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Result<Outcome> {
-    let timeline = Arc::new(Lines::create(place.file("timeline.jsonl"))?);
-    let answers = Arc::new(Lines::create(place.file("answers.jsonl"))?);
-    let effects = place.file("effects");
-    let their_bearer = setup::arrange(&place.client().await?).await?;
-    let pooler = Pooler::before(place.url(), "session").await;
-    let clocks = Clocks::find(place.file("clocks"))?;
+async fn provoke(cli: &Cli, length: Duration, workspace: &Arc<Workspace>) -> anyhow::Result<Outcome> {
+    let timeline = Arc::new(Lines::create(workspace.file("timeline.jsonl"))?);
+    let answers = Arc::new(Lines::create(workspace.file("answers.jsonl"))?);
+    let effects = workspace.file("effects");
+    let their_bearer = setup::arrange(&workspace.client().await?).await?;
+    let pooler = Pooler::before(workspace.url(), "session").await;
+    let clocks = Clocks::find(workspace.file("clocks"))?;
     if clocks.is_none() {
         println!("no clock is wrong in this run: libfaketime is not installed here");
     }
     let settings = [("SCHED_BREAK", cli.without.as_str())];
     let choice =
         Choice { settings: &settings, other_build: cli.other_build.as_deref(), clocks, programs: None };
-    let fleet = Fleet::start(place, pooler.address(), &timeline, choice).await?;
+    let fleet = Fleet::start(workspace, pooler.address(), &timeline, choice).await?;
     let apis: Vec<_> = fleet.all(Kind::Api).map(|api| api.address).collect();
     let schedulers: Vec<_> =
         fleet.all(Kind::Scheduler).map(|daemon| (daemon.name.clone(), daemon.address)).collect();
-    let told = Arc::new(Lines::create(place.file("stream.jsonl"))?);
-    let follower = Follower::start(apis.clone(), Arc::clone(&told)).await?;
+    let stream_lines = Arc::new(Lines::create(workspace.file("stream.jsonl"))?);
+    let follower = Follower::start(apis.clone(), Arc::clone(&stream_lines)).await?;
     setup::populate(*apis.first().context("no API")?, &program("chaos-job")?, &effects, &their_bearer)
         .await?;
 
     let mutant = cli.mutant.as_deref().and_then(mutants::named);
     if let Some(mutant) = mutant {
-        place
+        workspace
             .client()
             .await?
             .batch_execute(mutant.install)
             .await
             .context("the mutant cannot be installed")?;
     }
-    let office = Arc::new(Office { apis, answers: answers.clone(), their_bearer });
+    let shared = Arc::new(SharedState { apis, answers: answers.clone(), their_bearer });
     let victims = Arc::new(Victims {
         fleet,
-        place: place.clone(),
+        workspace: workspace.clone(),
         pooler: Mutex::new(pooler),
         timeline: timeline.clone(),
         server: Mutex::new(()),
@@ -153,26 +153,26 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     let mut watching = JoinSet::new();
     watching.spawn(watch::roles(schedulers, answers.clone()));
     let (shown, sent) = (timeline.clone(), answers.clone());
-    let progress = Progress { place: place.clone(), timeline: shown, answers: sent, planned, length };
+    let progress = Progress { workspace: workspace.clone(), timeline: shown, answers: sent, planned, length };
     watching.spawn(progress.print());
     // Delayed fires must be decided before every schedule is paused.
-    watching.spawn(mutate(place.clone(), mutant, length / 6));
+    watching.spawn(mutate(workspace.clone(), mutant, length / 6));
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
-        let client = Client::new(number, office.clone());
-        clients.spawn(client.run(plan::draw::deeds(cli.seed, number, length), move || start.elapsed()));
+        let client = Client::new(number, shared.clone());
+        clients.spawn(client.run(plan::draw::actions(cli.seed, number, length), move || start.elapsed()));
     }
     faults::inject(&victims, faults.clone(), || start.elapsed()).await?;
     let mut clients: Vec<Client> = clients.join_all().await;
-    place.revive().await?;
+    workspace.revive().await?;
     victims.fleet.heal().await?;
-    if !drains::take_back(place, &office.apis, None).await {
+    if !drains::undrain(workspace, &shared.apis, None).await {
         println!("some workers still drain");
     }
     let quiet_at = now();
     println!("the faults are over; the installation settles");
-    settle::settle(&place.client().await?, &office, &mut clients, mutant.is_some()).await?;
-    follower.stop(&place.client().await?).await?;
+    settle::settle(&workspace.client().await?, &shared, &mut clients, mutant.is_some()).await?;
+    follower.stop(&workspace.client().await?).await?;
     watching.shutdown().await;
     let Some(Victims { fleet, pooler, .. }) = Arc::into_inner(victims) else {
         anyhow::bail!("a fault is still in progress")
@@ -183,34 +183,34 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
         effects: Effects::at(&effects, WAKE),
         timeline: timeline.path().to_owned(),
         answers: answers.path().to_owned(),
-        stream: Some(told.path().to_owned()),
+        stream: Some(stream_lines.path().to_owned()),
         schedulers: Fleet::schedulers(),
         pooled: Fleet::pooled(),
         quiet_at,
         python: cli.python.clone().context("--python is missing")?,
     };
     let has_other_build = cli.other_build.is_some();
-    let wanted = Wanted { planned: &faults, length, intensity: cli.intensity, has_other_build };
-    judge(place, &run, ends, &wanted).await
+    let run_plan = RunPlan { planned: &faults, length, intensity: cli.intensity, has_other_build };
+    check_run(workspace, &run, ends, &run_plan).await
 }
 
-async fn judge(
-    place: &Place,
+async fn check_run(
+    workspace: &Workspace,
     run: &FinishedRun,
     ends: Vec<String>,
-    wanted: &Wanted<'_>,
+    run_plan: &RunPlan<'_>,
 ) -> anyhow::Result<Outcome> {
-    let sql = place.client().await?;
-    let mut verdicts = decide(place, run, &sql, ends).await;
+    let sql = workspace.client().await?;
+    let mut verdicts = decide(workspace, run, &sql, ends).await;
     let answers = timeline::read(&run.answers)?;
-    verdicts.extend(enough::verdicts(wanted, &timeline::read(&run.timeline)?, &answers));
-    let figures = report::figures(&sql, &run.timeline, wanted.planned.len()).await?;
+    verdicts.extend(enough::verdicts(run_plan, &timeline::read(&run.timeline)?, &answers));
+    let figures = report::figures(&sql, &run.timeline, run_plan.planned.len()).await?;
     Ok(Outcome { verdicts, figures })
 }
 
 /// The verdicts after the daemons have ended; `ends` are those that failed to stop cleanly.
 pub(crate) async fn decide(
-    place: &Place,
+    workspace: &Workspace,
     run: &FinishedRun,
     sql: &test_support::Client,
     ends: Vec<String>,
@@ -221,15 +221,15 @@ pub(crate) async fn decide(
         plan::SCHEDULERS + plan::WORKERS + plan::APIS,
         ends,
     ));
-    verdicts.push(left_behind(&run_mark(place)));
+    verdicts.push(leftover_processes(&run_mark(workspace)));
     verdicts
 }
 
-fn run_mark(place: &Place) -> String {
-    place.file("effects").display().to_string()
+fn run_mark(workspace: &Workspace) -> String {
+    workspace.file("effects").display().to_string()
 }
 
-fn left_behind(mark: &str) -> Verdict {
+fn leftover_processes(mark: &str) -> Verdict {
     let left = system_tests::processes::marked(mark);
     Verdict::new("stop: no process of a job is left", 1, left.iter().map(ToString::to_string).collect())
 }

@@ -12,7 +12,7 @@ use test_support::{Client as Sql, http};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::clients::{Client, Office};
+use crate::clients::{Client, SharedState};
 use crate::plan::SWITCHED;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -28,7 +28,7 @@ const OPEN: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE completed_at
 
 pub(crate) async fn settle(
     sql: &Sql,
-    office: &Office,
+    shared: &SharedState,
     clients: &mut [Client],
     is_broken: bool,
 ) -> anyhow::Result<()> {
@@ -36,7 +36,7 @@ pub(crate) async fn settle(
         ensure!(client.finish().await, "a trigger has no answer although there are no faults");
     }
     let firing = sql.query(FIRING, &[]).await?;
-    let api = *office.apis.first().context("no API")?;
+    let api = *shared.apis.first().context("no API")?;
     // Runs that wait in them must end.
     for (collection, name) in SWITCHED {
         let answer = http::request(
@@ -58,7 +58,7 @@ pub(crate) async fn settle(
     let mut pausing = JoinSet::new();
     for some in firing.chunks(firing.len().div_ceil(AT_ONCE).max(1)) {
         let some: Vec<(String, String)> = some.iter().map(|row| (row.get(0), row.get(1))).collect();
-        pausing.spawn(pause(api, office.their_bearer.clone(), some, is_broken));
+        pausing.spawn(pause(api, shared.their_bearer.clone(), some, is_broken));
     }
     while let Some(paused) = pausing.join_next().await {
         paused??;

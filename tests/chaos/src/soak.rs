@@ -31,15 +31,15 @@ use tokio::time::sleep;
 
 use self::bounds::{Finding, Retained};
 use self::samples::{Sample, Sampler};
-use crate::clients::{Client, Office};
+use crate::clients::{Client, SharedState};
 use crate::faults::{self, Victims, drains, snapshot};
 use crate::fleet::{Choice, Fleet, program};
 use crate::follower::Follower;
-use crate::place::{self, Place};
 use crate::plan::{self, CLIENTS, Kind};
 use crate::run::{WAKE, decide};
 use crate::timeline::{LEFT_OUT, Lines, START, now};
 use crate::watch::{self, Progress};
+use crate::workspace::{self, Workspace};
 use crate::{report, settle, setup};
 
 const PERIOD: Duration = Duration::from_secs(10);
@@ -96,10 +96,10 @@ struct Outcome {
 
 pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     println!("seed {}", cli.seed);
-    let place = Arc::new(Place::open(&cli.into, false, &SETTINGS).await?);
+    let workspace = Arc::new(Workspace::open(&cli.into, false, &SETTINGS).await?);
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let outcome = tokio::select! {
-        outcome = provoke(cli, &place) => Some(outcome),
+        outcome = provoke(cli, &workspace) => Some(outcome),
         _ = interrupt.recv() => None,
         _ = terminate.recv() => None,
     };
@@ -111,11 +111,11 @@ pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Err(_)) | None => false,
     };
     let is_kept = cli.keep || (outcome.is_some() && !is_good);
-    if is_kept && let Err(error) = place.dump().await {
+    if is_kept && let Err(error) = workspace.dump().await {
         eprintln!("the database cannot be dumped: {error:#}");
     }
-    let folder = place.file("");
-    place::leave(place, is_kept).await?;
+    let folder = workspace.file("");
+    workspace::leave(workspace, is_kept).await?;
     if is_kept {
         println!("kept: {}", folder.display());
     }
@@ -131,19 +131,19 @@ pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
+async fn provoke(cli: &Cli, workspace: &Arc<Workspace>) -> anyhow::Result<Outcome> {
     let length = cli.length();
-    let timeline = Arc::new(Lines::create(place.file("timeline.jsonl"))?);
-    let answers = Arc::new(Lines::create(place.file("answers.jsonl"))?);
-    let effects = place.file("effects");
-    let their_bearer = setup::arrange(&place.client().await?).await?;
-    let pooler = Pooler::before(place.url(), "session").await;
+    let timeline = Arc::new(Lines::create(workspace.file("timeline.jsonl"))?);
+    let answers = Arc::new(Lines::create(workspace.file("answers.jsonl"))?);
+    let effects = workspace.file("effects");
+    let their_bearer = setup::arrange(&workspace.client().await?).await?;
+    let pooler = Pooler::before(workspace.url(), "session").await;
     let days = history::days(length).to_string();
     let keys = format!("{days}d");
     // The shortest ages at which no data of the run itself expires.
     let ages = [("CLEANUP_RETENTION_DAYS", days.as_str()), ("IDEMPOTENCY_KEY_RETENTION", keys.as_str())];
     let choice = Choice { settings: &ages, ..Choice::default() };
-    let fleet = Fleet::start(place, pooler.address(), &timeline, choice).await?;
+    let fleet = Fleet::start(workspace, pooler.address(), &timeline, choice).await?;
     let apis: Vec<_> = fleet.all(Kind::Api).map(|api| api.address).collect();
     let schedulers: Vec<_> =
         fleet.all(Kind::Scheduler).map(|daemon| (daemon.name.clone(), daemon.address)).collect();
@@ -155,18 +155,18 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     setup::populate(api, &job, &effects, &their_bearer).await?;
     println!("that took {:.0} s", began.elapsed().as_secs_f64());
     // The events of the created jobs do not matter.
-    let told = Arc::new(Lines::create(place.file("stream.jsonl"))?);
-    let follower = Follower::start(apis.clone(), Arc::clone(&told)).await?;
-    history::fill(&place.client().await?, length, jobs::rate(cli.jobs) + THEIR_RATE).await?;
+    let stream_lines = Arc::new(Lines::create(workspace.file("stream.jsonl"))?);
+    let follower = Follower::start(apis.clone(), Arc::clone(&stream_lines)).await?;
+    history::fill(&workspace.client().await?, length, jobs::rate(cli.jobs) + THEIR_RATE).await?;
     // A leader checks the oldest dispatches only once an hour; a new leader starts with them.
     let step_down = "/api/v1/schedulers/leader/step-down";
     let answer = http::post(api, step_down, &json!({})).await?;
     ensure!(answer.status < 300, "the leader does not step down: {}", answer.body);
 
-    let office = Arc::new(Office { apis, answers: answers.clone(), their_bearer });
+    let shared = Arc::new(SharedState { apis, answers: answers.clone(), their_bearer });
     let victims = Arc::new(Victims {
         fleet,
-        place: place.clone(),
+        workspace: workspace.clone(),
         pooler: Mutex::new(pooler),
         timeline: timeline.clone(),
         server: Mutex::new(()),
@@ -180,9 +180,9 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     let is_held = Arc::new(AtomicBool::new(false));
     watching.spawn(watch::roles(schedulers, answers.clone()));
     let (shown, sent) = (timeline.clone(), answers.clone());
-    let progress = Progress { place: place.clone(), timeline: shown, answers: sent, planned, length };
+    let progress = Progress { workspace: workspace.clone(), timeline: shown, answers: sent, planned, length };
     watching.spawn(progress.print());
-    watching.spawn(hold_snapshot(place.clone(), is_held.clone(), length));
+    watching.spawn(hold_snapshot(workspace.clone(), is_held.clone(), length));
     let mut looking = JoinSet::new();
     let (seen, mut looks) = mpsc::unbounded_channel();
     let sampler =
@@ -190,8 +190,9 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     looking.spawn_local(sampler.run(PERIOD));
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
-        let client = Client::new(number, office.clone());
-        clients.spawn(client.run(plan::draw::light_deeds(cli.seed, number, length), move || start.elapsed()));
+        let client = Client::new(number, shared.clone());
+        clients
+            .spawn(client.run(plan::draw::light_actions(cli.seed, number, length), move || start.elapsed()));
     }
     faults::inject(&victims, faults, || start.elapsed()).await?;
     let mut clients: Vec<Client> = clients.join_all().await;
@@ -203,16 +204,16 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     while let Ok(sample) = looks.try_recv() {
         samples.push(sample);
     }
-    place.revive().await?;
+    workspace.revive().await?;
     victims.fleet.heal().await?;
-    if !drains::take_back(place, &office.apis, None).await {
+    if !drains::undrain(workspace, &shared.apis, None).await {
         println!("some workers still drain");
     }
     let quiet_at = now();
     println!("the faults are over; the installation settles");
-    let sql = place.client().await?;
-    let (overdue, left) = history::look(&sql, length).await?;
-    settle::settle(&place.client().await?, &office, &mut clients, false).await?;
+    let sql = workspace.client().await?;
+    let (overdue, left) = history::measure(&sql, length).await?;
+    settle::settle(&workspace.client().await?, &shared, &mut clients, false).await?;
     follower.stop(&sql).await?;
     watching.shutdown().await;
     let Some(Victims { fleet, pooler, .. }) = Arc::into_inner(victims) else {
@@ -225,13 +226,13 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
         effects: Effects::at(&effects, WAKE),
         timeline: timeline.path().to_owned(),
         answers: answers.path().to_owned(),
-        stream: Some(told.path().to_owned()),
+        stream: Some(stream_lines.path().to_owned()),
         schedulers: Fleet::schedulers(),
         pooled: Fleet::pooled(),
         quiet_at,
         python: cli.python.clone(),
     };
-    let verdicts = decide(place, &finished, &sql, ends).await;
+    let verdicts = decide(workspace, &finished, &sql, ends).await;
     let figures = report::figures(&sql, timeline.path(), planned).await?;
     let spans = spans(timeline.path())?;
     let findings = bounds::decide(&samples, &spans, Retained { overdue: overdue as f64 });
@@ -241,13 +242,13 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
 }
 
 /// Holds a snapshot for a part of the run, also across restarts of the database.
-async fn hold_snapshot(place: Arc<Place>, is_held: Arc<AtomicBool>, length: Duration) {
+async fn hold_snapshot(workspace: Arc<Workspace>, is_held: Arc<AtomicBool>, length: Duration) {
     let (from, share) = SNAPSHOT;
     sleep(length.mul_f64(from)).await;
     let until = monotonic_clock::monotonic() + length.mul_f64(share).min(SNAPSHOT_LIMIT);
     loop {
         let left = until.saturating_duration_since(monotonic_clock::monotonic());
-        match snapshot::hold(&place, left, || is_held.store(true, Ordering::Relaxed)).await {
+        match snapshot::hold(&workspace, left, || is_held.store(true, Ordering::Relaxed)).await {
             _ if left.is_zero() => break,
             Ok(()) => break,
             Err(error) => println!("the old snapshot is lost and taken again: {error:#}"),

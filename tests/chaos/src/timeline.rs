@@ -106,7 +106,7 @@ impl Lines {
         }
     }
 
-    pub(crate) fn left_out(&self, kind: &str, target: &str, why: &str) {
+    pub(crate) fn record_omitted(&self, kind: &str, target: &str, why: &str) {
         let at = now();
         let detail = format!("{kind}: {why}");
         self.add(&json!({"kind": LEFT_OUT, "target": target, "began": at, "ended": at, "detail": detail}));

@@ -23,15 +23,15 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::clients::{Client, Office};
+use crate::clients::{Client, SharedState};
 use crate::faults::{self, Victims, drains};
 use crate::fleet::{Choice, Fleet, program, program_in};
 use crate::follower::Follower;
-use crate::place::{self, Place};
-use crate::plan::{self, CLIENTS, Fault, Kind, Target, Weather, What};
+use crate::plan::{self, CLIENTS, Fault, FaultKind, Kind, NetworkState, Target};
 use crate::run::{WAKE, decide};
 use crate::timeline::{Lines, now};
 use crate::watch::{self, Progress};
+use crate::workspace::{self, Workspace};
 use crate::{report, settle, setup};
 
 /// As a share of the run.
@@ -69,22 +69,22 @@ pub(crate) struct Cli {
 }
 
 pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
-    let place = Arc::new(Place::open_empty(&cli.into, false, &place::BUSY).await?);
+    let workspace = Arc::new(Workspace::open_empty(&cli.into, false, &workspace::BUSY).await?);
     if let Some(file) = &cli.fixture {
-        let written = fixture::write(&place, &cli.old, file).await;
-        place::leave(place, false).await?;
+        let written = fixture::write(&workspace, &cli.old, file).await;
+        workspace::leave(workspace, false).await?;
         written?;
         return Ok(ExitCode::SUCCESS);
     }
     println!("seed {}", cli.seed);
-    let outcome = rehearse(cli, &place).await;
+    let outcome = rehearse(cli, &workspace).await;
     let holds = outcome.as_ref().is_ok_and(|(verdicts, _)| verdicts.iter().all(Verdict::holds));
     let is_kept = cli.keep || !holds;
-    if is_kept && let Err(error) = place.dump().await {
+    if is_kept && let Err(error) = workspace.dump().await {
         eprintln!("the database cannot be dumped: {error:#}");
     }
-    let folder = place.file("");
-    place::leave(place, is_kept).await?;
+    let folder = workspace.file("");
+    workspace::leave(workspace, is_kept).await?;
     if is_kept {
         println!("kept: {}", folder.display());
     }
@@ -94,29 +94,29 @@ pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn rehearse(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<(Vec<Verdict>, String)> {
-    let timeline = Arc::new(Lines::create(place.file("timeline.jsonl"))?);
-    let answers = Arc::new(Lines::create(place.file("answers.jsonl"))?);
-    let effects = place.file("effects");
-    migrate(&program_in(&cli.old, "schedctl")?, place).await?;
-    println!("the previous release: {}", newest(place).await?);
-    let their_bearer = setup::arrange(&place.client().await?).await?;
-    let pooler = Pooler::before(place.url(), "session").await;
+async fn rehearse(cli: &Cli, workspace: &Arc<Workspace>) -> anyhow::Result<(Vec<Verdict>, String)> {
+    let timeline = Arc::new(Lines::create(workspace.file("timeline.jsonl"))?);
+    let answers = Arc::new(Lines::create(workspace.file("answers.jsonl"))?);
+    let effects = workspace.file("effects");
+    migrate(&program_in(&cli.old, "schedctl")?, workspace).await?;
+    println!("the previous release: {}", newest(workspace).await?);
+    let their_bearer = setup::arrange(&workspace.client().await?).await?;
+    let pooler = Pooler::before(workspace.url(), "session").await;
     let ours = program("schedctl")?;
     let choice = Choice { programs: Some(&cli.old), other_build: ours.parent(), ..Choice::default() };
-    let fleet = Fleet::start(place, pooler.address(), &timeline, choice).await?;
+    let fleet = Fleet::start(workspace, pooler.address(), &timeline, choice).await?;
     let apis: Vec<_> = fleet.all(Kind::Api).map(|api| api.address).collect();
     let schedulers: Vec<_> =
         fleet.all(Kind::Scheduler).map(|daemon| (daemon.name.clone(), daemon.address)).collect();
-    let told = Arc::new(Lines::create(place.file("stream.jsonl"))?);
-    let follower = Follower::start(apis.clone(), Arc::clone(&told)).await?;
+    let stream_lines = Arc::new(Lines::create(workspace.file("stream.jsonl"))?);
+    let follower = Follower::start(apis.clone(), Arc::clone(&stream_lines)).await?;
     setup::populate(*apis.first().context("no API")?, &program("chaos-job")?, &effects, &their_bearer)
         .await?;
 
-    let office = Arc::new(Office { apis, answers: answers.clone(), their_bearer });
+    let shared = Arc::new(SharedState { apis, answers: answers.clone(), their_bearer });
     let victims = Arc::new(Victims {
         fleet,
-        place: place.clone(),
+        workspace: workspace.clone(),
         pooler: Mutex::new(pooler),
         timeline: timeline.clone(),
         server: Mutex::new(()),
@@ -130,25 +130,25 @@ async fn rehearse(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<(Vec<Verdict>
     let mut watching = JoinSet::new();
     watching.spawn(watch::roles(schedulers, answers.clone()));
     let (shown, sent) = (timeline.clone(), answers.clone());
-    let progress = Progress { place: place.clone(), timeline: shown, answers: sent, planned, length };
+    let progress = Progress { workspace: workspace.clone(), timeline: shown, answers: sent, planned, length };
     watching.spawn(progress.print());
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
-        let client = Client::new(number, office.clone());
-        clients.spawn(client.run(plan::draw::deeds(cli.seed, number, length), move || start.elapsed()));
+        let client = Client::new(number, shared.clone());
+        clients.spawn(client.run(plan::draw::actions(cli.seed, number, length), move || start.elapsed()));
     }
     faults::inject(&victims, before, || start.elapsed()).await?;
     sleep(length.mul_f64(MIGRATION).saturating_sub(start.elapsed())).await;
-    migrate_under_load(&ours, place).await?;
+    migrate_under_load(&ours, workspace).await?;
     let migrated = monotonic_clock::monotonic();
     faults::inject(&victims, after, || migrated.elapsed()).await?;
     let mut clients: Vec<Client> = clients.join_all().await;
     victims.fleet.heal().await?;
-    drains::take_back(place, &office.apis, None).await;
+    drains::undrain(workspace, &shared.apis, None).await;
     let quiet_at = now();
     println!("all daemons are upgraded; the installation settles");
-    settle::settle(&place.client().await?, &office, &mut clients, false).await?;
-    follower.stop(&place.client().await?).await?;
+    settle::settle(&workspace.client().await?, &shared, &mut clients, false).await?;
+    follower.stop(&workspace.client().await?).await?;
     watching.shutdown().await;
     let Some(Victims { fleet, pooler, .. }) = Arc::into_inner(victims) else {
         bail!("a fault is still in progress")
@@ -159,14 +159,14 @@ async fn rehearse(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<(Vec<Verdict>
         effects: Effects::at(&effects, WAKE),
         timeline: timeline.path().to_owned(),
         answers: answers.path().to_owned(),
-        stream: Some(told.path().to_owned()),
+        stream: Some(stream_lines.path().to_owned()),
         schedulers: Fleet::schedulers(),
         pooled: Fleet::pooled(),
         quiet_at,
         python: cli.python.clone(),
     };
-    let sql = place.client().await?;
-    let verdicts = decide(place, &run, &sql, ends).await;
+    let sql = workspace.client().await?;
+    let verdicts = decide(workspace, &run, &sql, ends).await;
     let figures = report::figures(&sql, timeline.path(), planned).await?;
     Ok((verdicts, figures))
 }
@@ -175,10 +175,10 @@ async fn rehearse(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<(Vec<Verdict>
 fn before(length: Duration) -> Vec<Fault> {
     let worker = Target { kind: Kind::Worker, number: 0 };
     let course = [
-        (0.10, What::Cut(Target { kind: Kind::Scheduler, number: 0 })),
-        (0.15, What::Freeze(worker, Duration::from_secs(2))),
+        (0.10, FaultKind::Cut(Target { kind: Kind::Scheduler, number: 0 })),
+        (0.15, FaultKind::Freeze(worker, Duration::from_secs(2))),
     ];
-    course.map(|(share, what)| Fault { at: length.mul_f64(share), what }).to_vec()
+    course.map(|(share, kind)| Fault { at: length.mul_f64(share), kind }).to_vec()
 }
 
 /// The plan from the end of the migration: faults against the old programs on the new schema, then
@@ -188,29 +188,29 @@ fn after(length: Duration) -> Vec<Fault> {
     let target = |kind, number| Target { kind, number };
     let second = Duration::from_secs(1);
     let course = [
-        (0.05, What::Crash(second)),
-        (0.11, What::Freeze(target(Kind::Scheduler, 0), second * 5)),
-        (0.13, What::Network(target(Kind::Worker, 1), Weather::Held, second * 7)),
-        (0.15, What::Drain(2, second * 4)),
-        (0.17, What::Terminate(6)),
-        (0.25, What::Rolling(Kind::Scheduler)),
-        (0.35, What::Freeze(target(Kind::Scheduler, 1), second * 4)),
-        (0.37, What::Cut(target(Kind::Worker, 3))),
-        (0.40, What::Rolling(Kind::Worker)),
-        (0.51, What::Restart(second)),
-        (0.55, What::Rolling(Kind::Api)),
-        (0.63, What::Kill(target(Kind::Scheduler, 0), second)),
-        (0.65, What::Kill(target(Kind::Worker, 4), second)),
+        (0.05, FaultKind::Crash(second)),
+        (0.11, FaultKind::Freeze(target(Kind::Scheduler, 0), second * 5)),
+        (0.13, FaultKind::Network(target(Kind::Worker, 1), NetworkState::Held, second * 7)),
+        (0.15, FaultKind::Drain(2, second * 4)),
+        (0.17, FaultKind::Terminate(6)),
+        (0.25, FaultKind::Rolling(Kind::Scheduler)),
+        (0.35, FaultKind::Freeze(target(Kind::Scheduler, 1), second * 4)),
+        (0.37, FaultKind::Cut(target(Kind::Worker, 3))),
+        (0.40, FaultKind::Rolling(Kind::Worker)),
+        (0.51, FaultKind::Restart(second)),
+        (0.55, FaultKind::Rolling(Kind::Api)),
+        (0.63, FaultKind::Kill(target(Kind::Scheduler, 0), second)),
+        (0.65, FaultKind::Kill(target(Kind::Worker, 4), second)),
     ];
-    course.map(|(share, what)| Fault { at: length.mul_f64(share), what }).to_vec()
+    course.map(|(share, kind)| Fault { at: length.mul_f64(share), kind }).to_vec()
 }
 
-async fn migrate_under_load(schedctl: &Path, place: &Place) -> anyhow::Result<()> {
+async fn migrate_under_load(schedctl: &Path, workspace: &Workspace) -> anyhow::Result<()> {
     let began = monotonic_clock::monotonic();
     for attempt in 1..=TRIES {
-        match migrate(schedctl, place).await {
+        match migrate(schedctl, workspace).await {
             Ok(()) => {
-                let (took, newest) = (began.elapsed().as_secs_f64(), newest(place).await?);
+                let (took, newest) = (began.elapsed().as_secs_f64(), newest(workspace).await?);
                 println!("migrated under load in {took:.1} s, {attempt} tries: {newest}");
                 return Ok(());
             }
@@ -221,8 +221,8 @@ async fn migrate_under_load(schedctl: &Path, place: &Place) -> anyhow::Result<()
     bail!("the schema is not migrated")
 }
 
-async fn migrate(schedctl: &Path, place: &Place) -> anyhow::Result<()> {
-    let launch = Process::at(schedctl).args(["migrate", "up", "--database-url", place.url()]);
+async fn migrate(schedctl: &Path, workspace: &Workspace) -> anyhow::Result<()> {
+    let launch = Process::at(schedctl).args(["migrate", "up", "--database-url", workspace.url()]);
     let Finished { status, stderr, .. } = launch.run(LIMIT).await;
     if !status.success() {
         bail!("schedctl migrate up: {status}: {stderr}");
@@ -230,11 +230,11 @@ async fn migrate(schedctl: &Path, place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn newest(place: &Place) -> anyhow::Result<String> {
+async fn newest(workspace: &Workspace) -> anyhow::Result<String> {
     let newest = "SELECT max(version) FROM __diesel_schema_migrations";
     Ok(format!(
         "its newest migration is {}",
-        place.client().await?.query_one(newest, &[]).await?.get::<_, String>(0)
+        workspace.client().await?.query_one(newest, &[]).await?.get::<_, String>(0)
     ))
 }
 
@@ -246,11 +246,11 @@ mod tests {
     fn no_fault_ends_an_old_daemon_between_the_migration_and_its_replacement() {
         let course = after(Duration::from_secs(100));
         let replaced = |kind: Kind| {
-            let is_it = |fault: &&Fault| fault.what == What::Rolling(kind);
+            let is_it = |fault: &&Fault| fault.kind == FaultKind::Rolling(kind);
             course.iter().find(is_it).map(|fault| fault.at).unwrap()
         };
         for fault in &course {
-            if let What::Kill(target, _) | What::Term(target, _) = fault.what {
+            if let FaultKind::Kill(target, _) | FaultKind::Term(target, _) = fault.kind {
                 assert!(fault.at > replaced(target.kind), "{fault:?}");
             }
         }

@@ -14,8 +14,8 @@ use test_support::http;
 use tokio::time::{sleep, timeout};
 
 use crate::clients::body_of;
-use crate::place::Place;
 use crate::timeline::{Lines, now};
+use crate::workspace::Workspace;
 
 const ASK: Duration = Duration::from_millis(400);
 const TELL: Duration = Duration::from_secs(5);
@@ -53,7 +53,7 @@ async fn term_of(scheduler: SocketAddr) -> Option<i64> {
 
 #[derive(Debug)]
 pub(crate) struct Progress {
-    pub(crate) place: Arc<Place>,
+    pub(crate) workspace: Arc<Workspace>,
     pub(crate) timeline: Arc<Lines>,
     pub(crate) answers: Arc<Lines>,
     pub(crate) planned: usize,
@@ -62,14 +62,14 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) async fn print(self) {
-        let Self { place, timeline, answers, planned, length } = self;
+        let Self { workspace, timeline, answers, planned, length } = self;
         const FIGURES: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL), (SELECT count(*) FROM job_execution_log),
             (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL),
             coalesce((SELECT extract(epoch FROM max(now() - next_run_at)) FROM scheduled_jobs WHERE next_run_at < now() AND is_enabled), 0)::double precision";
         let began = monotonic_clock::monotonic();
         loop {
             sleep(TELL).await;
-            let figures = async { anyhow::Ok(place.client().await?.query_one(FIGURES, &[]).await?) };
+            let figures = async { anyhow::Ok(workspace.client().await?.query_one(FIGURES, &[]).await?) };
             let figures = match timeout(PRESENT, figures).await {
                 Ok(Ok(row)) => {
                     let (fires, attempts, open, lag): (i64, i64, i64, f64) =

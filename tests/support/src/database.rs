@@ -109,7 +109,7 @@ impl TestDatabase {
     ///
     /// If the settings are rejected.
     pub fn database(&self) -> Database {
-        way_to(&self.url).unwrap_or_else(|error| panic!("cannot use {}: {}", self.name, causes(&*error)))
+        database_at(&self.url).unwrap_or_else(|error| panic!("cannot use {}: {}", self.name, causes(&*error)))
     }
 }
 
@@ -152,12 +152,13 @@ fn make_template() -> Result<(), AnyError> {
 /// The end of the separate runtime closes every connection: a template must have none.
 pub(crate) async fn migrate(url: String) -> Result<(), AnyError> {
     blocking(move || -> Result<(), AnyError> {
-        runtime()?.block_on(async { migrations::up(&way_to(&url)?).await.map(drop).map_err(AnyError::from) })
+        runtime()?
+            .block_on(async { migrations::up(&database_at(&url)?).await.map(drop).map_err(AnyError::from) })
     })
     .await
 }
 
-fn way_to(url: &str) -> Result<Database, AnyError> {
+fn database_at(url: &str) -> Result<Database, AnyError> {
     Ok(Database::new(&DatabaseSettings::new(url, "tests"))?)
 }
 

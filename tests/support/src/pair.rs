@@ -56,11 +56,11 @@ impl Pair {
     ///
     /// # Errors
     ///
-    /// If the server cannot be created or started, or does not follow in time.
-    pub async fn follow(&mut self, way: Option<SocketAddr>) -> anyhow::Result<()> {
+    /// When the server cannot be created or started, or does not follow in time.
+    pub async fn follow(&mut self, proxy: Option<SocketAddr>) -> anyhow::Result<()> {
         let primary = self.primary.take().context("the first server is gone")?;
         let options = options(&self.folder.join("two"));
-        let port = way.map(|way| way.port());
+        let port = proxy.map(|proxy| proxy.port());
         let (primary, standby) = tokio::task::spawn_blocking(move || {
             let standby = primary.follow(options, STANDBY, port);
             (primary, standby)

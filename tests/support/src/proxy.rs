@@ -17,9 +17,9 @@ use tokio::task::JoinSet;
 use tokio_postgres::config::Host;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Weather {
-    Fair,
-    /// Holds all data until the return to `Fair`.
+enum NetworkState {
+    Normal,
+    /// Forwards nothing and loses nothing: held data arrives after the return to `Normal`.
     Held,
     /// Forwards requests after this delay, and responses at once.
     Delayed(Duration),
@@ -64,7 +64,7 @@ impl Trap {
 pub struct Proxy {
     url: String,
     trap: Arc<Trap>,
-    weather: watch::Sender<Weather>,
+    network: watch::Sender<NetworkState>,
     cuts: watch::Sender<u32>,
     _accepting: JoinSet<()>,
 }
@@ -97,16 +97,16 @@ impl Proxy {
             .unwrap_or_else(|error| panic!("no free port for a proxy: {error}"));
         let address =
             listener.local_addr().unwrap_or_else(|error| panic!("a proxy without an address: {error}"));
-        let (weather, cuts) = (watch::channel(Weather::Fair).0, watch::channel(0).0);
+        let (network, cuts) = (watch::channel(NetworkState::Normal).0, watch::channel(0).0);
         let mut accepting = JoinSet::new();
         let route = Route {
             server: socket,
-            weather: weather.subscribe(),
+            network: network.subscribe(),
             cuts: cuts.subscribe(),
             trap: trap.clone(),
         };
         accepting.spawn(route.accept(listener));
-        Self { url: url_through(address, url), trap, weather, cuts, _accepting: accepting }
+        Self { url: url_through(address, url), trap, network, cuts, _accepting: accepting }
     }
 
     #[must_use]
@@ -120,15 +120,15 @@ impl Proxy {
     }
 
     pub fn clear(&self) {
-        self.weather.send_replace(Weather::Fair);
+        self.network.send_replace(NetworkState::Normal);
     }
 
     pub fn hold(&self) {
-        self.weather.send_replace(Weather::Held);
+        self.network.send_replace(NetworkState::Held);
     }
 
     pub fn delay_requests(&self, delay: Duration) {
-        self.weather.send_replace(Weather::Delayed(delay));
+        self.network.send_replace(NetworkState::Delayed(delay));
     }
 
     pub fn cut(&self) {
@@ -140,7 +140,7 @@ impl Proxy {
 #[derive(Debug, Clone)]
 struct Route {
     server: PathBuf,
-    weather: watch::Receiver<Weather>,
+    network: watch::Receiver<NetworkState>,
     cuts: watch::Receiver<u32>,
     trap: Arc<Trap>,
 }
@@ -157,7 +157,7 @@ impl Route {
     }
 
     async fn carry(self, client: TcpStream) {
-        let Self { server, weather, mut cuts, trap } = self;
+        let Self { server, network, mut cuts, trap } = self;
         cuts.mark_unchanged();
         // Without a server, the client's connection ends.
         let Ok(server) = UnixStream::connect(server).await else { return };
@@ -168,8 +168,8 @@ impl Route {
         let (from_client, to_client) = client.into_split();
         let (from_server, to_server) = server.into_split();
         tokio::select! {
-            () = pump(from_client, to_server, weather.clone(), Some(&trap)) => {}
-            () = pump(from_server, to_client, weather, None) => {}
+            () = pump(from_client, to_server, network.clone(), Some(&trap)) => {}
+            () = pump(from_server, to_client, network, None) => {}
             _ = cuts.changed() => {}
         }
     }
@@ -178,20 +178,20 @@ impl Route {
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    mut weather: watch::Receiver<Weather>,
+    mut network: watch::Receiver<NetworkState>,
     requests: Option<&Trap>,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     // An error on either side ends the connection too.
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
-        let delay = match *weather.borrow() {
-            Weather::Delayed(delay) if requests.is_some() => Some(delay),
+        let delay = match *network.borrow() {
+            NetworkState::Delayed(delay) if requests.is_some() => Some(delay),
             _ => None,
         };
         if let Some(delay) = delay {
             tokio::time::sleep(delay).await;
         }
-        if weather.wait_for(|weather| *weather != Weather::Held).await.is_err() {
+        if network.wait_for(|network| *network != NetworkState::Held).await.is_err() {
             return;
         }
         let Some(piece) = buffer.get(..length) else { return };

@@ -10,7 +10,7 @@ fn shell(script: &str) -> Launch {
     Process::at(Path::new("/bin/sh")).args(["-c", script])
 }
 
-async fn gone(what: &str, pid: i32) {
+async fn wait_until_gone(what: &str, pid: i32) {
     wait_for(what, LIMIT, async || if is_running(pid) { Err(format!("process {pid} runs")) } else { Ok(()) })
         .await;
 }
@@ -45,7 +45,7 @@ async fn dropping_the_handle_kills_the_whole_group() {
     let parent = process.id();
     drop(process);
     assert!(!is_running(parent));
-    gone("the child is killed too", child).await;
+    wait_until_gone("the child is killed too", child).await;
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn kill9_takes_the_process_alone() {
     process.kill9().await;
     assert!(is_running(child), "a crash of the parent leaves its children");
     drop(process);
-    gone("the child goes with the handle", child).await;
+    wait_until_gone("the child goes with the handle", child).await;
 }
 
 #[tokio::test]
@@ -142,5 +142,5 @@ async fn nothing_outlives_a_killed_test_program() {
     .await;
     assert!(is_running(child));
     test.kill9().await;
-    gone("the child is killed by its guard", child).await;
+    wait_until_gone("the child is killed by its guard", child).await;
 }

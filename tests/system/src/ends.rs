@@ -22,7 +22,7 @@ const HARMLESS: [&str; 7] =
     ["left-out", "start", "exit", "snapshot", "clock", "rolling-same-build", "rolling-other-build"];
 
 /// `pooled` reach the database through the pooler.
-pub(crate) fn ended_when_told(faults: &[Value], pooled: &[String]) -> Verdict {
+pub(crate) fn ended_on_request(faults: &[Value], pooled: &[String]) -> Verdict {
     let told: Vec<&Value> = faults.iter().filter(|fault| is_one_of(fault, &ENDS)).collect();
     let (mut rows, mut excused) = (Vec::new(), 0);
     for end in told.iter().filter(|end| end["status"] != 0) {
@@ -81,7 +81,7 @@ mod tests {
         lines.extend(fault.map(|(kind, target, began, ended)| {
             json!({"kind": kind, "target": target, "began": began, "ended": ended, "detail": "", "status": 0})
         }));
-        let verdict = ended_when_told(&lines, &["worker-5".to_owned()]);
+        let verdict = ended_on_request(&lines, &["worker-5".to_owned()]);
         (usize::try_from(verdict.checked).unwrap(), verdict.excused, verdict.violations)
     }
 
@@ -119,7 +119,7 @@ mod tests {
                 json!({"kind": "start", "target": "api-1", "process": 8, "began": 100.0, "ended": 100.0}),
                 json!({"kind": "term", "target": "api-0", "process": 7, "began": 100.0, "ended": 101.0, "detail": detail, "status": null}),
             ];
-            let verdict = ended_when_told(&lines, &[]);
+            let verdict = ended_on_request(&lines, &[]);
             (verdict.excused, verdict.violations)
         };
         assert_eq!(decided(99.5, "signal: 15 (SIGTERM), 1s"), (1, 0));

@@ -170,7 +170,7 @@ impl FinishedRun {
         verdicts.push(self.timeliness(sql, &outages).await);
         verdicts.extend(self.recovery(sql, &faults, &outages).await);
         verdicts.push(ended_by_themselves(&faults));
-        verdicts.push(ends::ended_when_told(&faults, &self.pooled));
+        verdicts.push(ends::ended_on_request(&faults, &self.pooled));
         verdicts.extend(checks::decide(sql, OF_RUN).await);
         let excused = sql.query_one("SELECT count(*) FROM run.doubled WHERE is_excused", &[]).await;
         let excused: i64 = excused.expect("the roles can be read").get(0);
@@ -199,11 +199,11 @@ impl FinishedRun {
                                                             id uuid, version bigint, state text, is_foreign boolean)";
         sql.execute(into_answers, &[&answers]).await.expect("the answers can be loaded");
         if let Some(stream) = &self.stream {
-            let told = Value::Array(lines(stream)).to_string();
+            let output = Value::Array(lines(stream)).to_string();
             let into_stream = "INSERT INTO run.stream (at, connection, message, position, event_type)
                  SELECT to_timestamp((s.told->>'at')::double precision), (s.told->>'connection')::integer, s.told->>'message', s.told->>'position', s.told->>'event_type'
                  FROM jsonb_array_elements($1::text::jsonb) WITH ORDINALITY AS s (told, line) ORDER BY s.line";
-            sql.execute(into_stream, &[&told]).await.expect("the stream can be loaded");
+            sql.execute(into_stream, &[&output]).await.expect("the stream can be loaded");
         }
         let pooled = "INSERT INTO run.pooled SELECT unnest($1::text[])";
         sql.execute(pooled, &[&self.pooled]).await.expect("the names can be loaded");
@@ -253,12 +253,12 @@ impl FinishedRun {
         let late = sql.query(LATE, &[&lateness::STRETCH]).await.expect("the fire times can be read");
         let (mut rows, mut excused) = (Vec::new(), 0);
         for row in late {
-            let (job, due, made, what): (String, f64, f64, String) =
+            let (job, due, created, what): (String, f64, f64, String) =
                 (row.get(0), row.get(1), row.get(2), row.get(3));
-            if lateness::is_excused(due, made, outages, &self.schedulers) {
+            if lateness::is_excused(due, created, outages, &self.schedulers) {
                 excused += 1;
             } else {
-                rows.push(format!("{job}, due at {due:.3}, {:.1} s later {what}", made - due));
+                rows.push(format!("{job}, due at {due:.3}, {:.1} s later {what}", created - due));
             }
         }
         let count = "SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL";
@@ -269,10 +269,10 @@ impl FinishedRun {
 
     async fn expect_fires(&self, sql: &Client) {
         let jobs: String = sql.query_one(JOBS, &[&AHEAD]).await.expect("the jobs can be read").get(0);
-        let told = ask(&self.python, jobs);
+        let output = run_checker(&self.python, jobs);
         let (mut ids, mut instants, mut versions, mut exclusions) =
             (Vec::new(), Vec::<i64>::new(), Vec::<i64>::new(), Vec::new());
-        for line in told.lines() {
+        for line in output.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             let [id, at, version, is_excluded] = words[..] else {
                 panic!("unexpected line of the oracle: {line:?}")
@@ -299,7 +299,7 @@ impl FinishedRun {
     }
 }
 
-fn ask(python: &Path, jobs: String) -> String {
+fn run_checker(python: &Path, jobs: String) -> String {
     let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("checker/oracle.py");
     let mut child = Command::new(python)
         .arg(oracle)

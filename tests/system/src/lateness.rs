@@ -53,14 +53,14 @@ impl Outage {
     }
 }
 
-/// Whether faults prevented every scheduler from handling a fire time, due at `due` and recorded at
-/// `made`.
-pub(crate) fn is_excused(due: f64, made: f64, outages: &[Outage], schedulers: &[String]) -> bool {
+/// Whether faults prevented every scheduler from handling a fire time that was due at `due` and
+/// recorded at `created`.
+pub(crate) fn is_excused(due: f64, created: f64, outages: &[Outage], schedulers: &[String]) -> bool {
     let all = [None];
     let each = schedulers.iter().map(Some);
     // Without names, only faults that affect all schedulers count.
     let candidates = if schedulers.is_empty() { all.into_iter().collect::<Vec<_>>() } else { each.collect() };
-    !candidates.into_iter().any(|scheduler| longest_stretch(due, made, outages, scheduler) >= STRETCH)
+    !candidates.into_iter().any(|scheduler| longest_stretch(due, created, outages, scheduler) >= STRETCH)
 }
 
 /// The longest stretch without a fault of the database or of a scheduler.

@@ -3,7 +3,8 @@
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use sched_model::dispatching::dispatches;
 use sched_model::domain::explain::{
-    Attempt, Dispatched, ExplainError, Explanation, Fate, InTheWay, Line, PauseInForce, Skip, Summary, Wait,
+    Attempt, BlockingDispatch, DispatchRecord, ExplainError, Explanation, Fate, PauseInForce, Skip, Summary,
+    TimelineEntry, Wait,
 };
 use sched_model::jobs::Job;
 use sched_wire as wire;
@@ -84,29 +85,34 @@ pub(crate) fn nearest(
     before: Option<wire::NearestFire>,
     after: Option<wire::NearestFire>,
 ) -> wire::NearestFires {
-    let told = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+    let format_time = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::AutoSi, true);
     let around = match (&before, &after) {
         (Some(before), Some(after)) => {
-            format!("the nearest are {} before it and {} after it", told(before.fire_at), told(after.fire_at))
+            format!(
+                "the nearest are {} before it and {} after it",
+                format_time(before.fire_at),
+                format_time(after.fire_at)
+            )
         }
         (Some(before), None) => {
-            format!("the nearest is {} before it, with no later one", told(before.fire_at))
+            format!("the nearest is {} before it, with no later one", format_time(before.fire_at))
         }
         (None, Some(after)) => {
-            format!("the nearest is {} after it, with no earlier one", told(after.fire_at))
+            format!("the nearest is {} after it, with no earlier one", format_time(after.fire_at))
         }
         (None, None) => "the job has no fire times before or after it".to_owned(),
     };
     wire::NearestFires {
-        text: format!("{} is not a fire time of the job; {around}", told(at)),
+        text: format!("{} is not a fire time of the job; {around}", format_time(at)),
         before,
         after,
     }
 }
 
 pub(crate) fn outermost(explanation: Explanation, is_last: bool) -> Option<wire::NearestFire> {
-    let mut lines: Vec<Line> = explanation.lines.into_iter().filter(Line::is_of_fire_times).collect();
-    let key = |line: &Line| if is_last { line.last } else { line.first };
+    let mut lines: Vec<TimelineEntry> =
+        explanation.lines.into_iter().filter(TimelineEntry::is_of_fire_times).collect();
+    let key = |line: &TimelineEntry| if is_last { line.last } else { line.first };
     lines.sort_by_key(key);
     let line = if is_last { lines.pop() } else { lines.into_iter().next() }?;
     let (fire_at, shown) = (key(&line), fires(line));
@@ -115,7 +121,7 @@ pub(crate) fn outermost(explanation: Explanation, is_last: bool) -> Option<wire:
 
 pub(crate) fn show_dispatch(
     row: dispatches::Dispatch,
-    dispatched: Dispatched,
+    dispatched: DispatchRecord,
     now: DateTime<Utc>,
 ) -> wire::RunExplanation {
     wire::RunExplanation { job_id: row.row.job_id.0, job: row.job_name, now, run: run(dispatched) }
@@ -124,7 +130,7 @@ pub(crate) fn show_dispatch(
 fn wait_for(wait: &Wait) -> wire::WaitFor {
     let before = wait.before();
     wire::WaitFor {
-        what: wait.word().to_owned(),
+        what: wait.as_str().to_owned(),
         text: wait.sentence(),
         until: wait.until(),
         runs: wait.dispatches().into_iter().map(|id| id.0).collect(),
@@ -151,13 +157,13 @@ fn summary(summary: &Summary) -> wire::ExplainSummary {
     }
 }
 
-fn fires(line: Line) -> wire::ExplainedFires {
+fn fires(line: TimelineEntry) -> wire::ExplainedFires {
     let mut shown = wire::ExplainedFires {
         first_fire_at: line.first,
         last_fire_at: line.last,
         fire_count: line.count,
         is_count_exact: line.is_count_exact,
-        fate: line.fate.word().to_owned(),
+        fate: line.fate.as_str().to_owned(),
         outcome: None,
         text: line.sentence(),
         version: line.version,
@@ -222,11 +228,11 @@ fn skip(skip: Skip, pause: Option<PauseInForce>) -> wire::ExplainedSkip {
     }
 }
 
-fn in_the_way(open: &InTheWay) -> wire::BlockingRun {
+fn in_the_way(open: &BlockingDispatch) -> wire::BlockingRun {
     wire::BlockingRun { id: open.id.0, scheduled_for: open.scheduled_for, completed_at: open.completed_at }
 }
 
-fn run(dispatch: Dispatched) -> wire::ExplainedRun {
+fn run(dispatch: DispatchRecord) -> wire::ExplainedRun {
     wire::ExplainedRun {
         id: dispatch.id.0,
         status: dispatch.status.into_wire(),

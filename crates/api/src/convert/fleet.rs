@@ -34,7 +34,7 @@ pub(crate) fn worker(worker: Worker) -> wire::Worker {
 
 /// A leader whose last heartbeat is older than `lease` counts as gone.
 pub(crate) fn instance(instance: Instance, now: DateTime<Utc>, lease: Duration) -> wire::SchedulerInstance {
-    let asked_to_step_down_at = instance.asked_to_step_down_at();
+    let asked_to_step_down_at = instance.step_down_requested_at();
     let silence = (now - instance.last_heartbeat).as_seconds_f64();
     let leadership = Leadership::of(instance.is_leader.then_some(silence), lease);
     wire::SchedulerInstance {

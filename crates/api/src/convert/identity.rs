@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sched_model::dispatching::quotas::{Quotas, Used};
+use sched_model::dispatching::quotas::{QuotaUsage, Quotas};
 use sched_model::domain::identity::{
     LONGEST_PASSWORD, Permission, Permissions, Role, check_display_name, check_email, check_password,
     check_slug,
@@ -19,14 +19,14 @@ use crate::error::field_error::FieldError;
 use crate::identity::Identity;
 
 pub(crate) fn me(identity: &Identity, own: TenantRecord) -> wire::Me {
-    let known = identity.known();
+    let caller = identity.caller();
     wire::Me {
         tenant: tenant(own),
         actor: identity.actor().to_owned(),
-        user: known.email.clone(),
-        role: known.role.map(|role| role.to_string()),
-        api_key: known.api_key.clone(),
-        permissions: known.permissions.iter().map(|permission| permission.to_string()).collect(),
+        user: caller.email.clone(),
+        role: caller.role.map(|role| role.to_string()),
+        api_key: caller.api_key.clone(),
+        permissions: caller.permissions.iter().map(|permission| permission.to_string()).collect(),
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn quotas(patch: &wire::QuotasPatch) -> Result<Vec<(&'static str, Opt
     }
 }
 
-pub(crate) fn usage(slug: String, quotas: Quotas, used: Used) -> wire::Usage {
+pub(crate) fn usage(slug: String, quotas: Quotas, used: QuotaUsage) -> wire::Usage {
     let of = |limit, used| wire::QuotaUse { limit, used };
     wire::Usage {
         tenant: slug,
@@ -143,10 +143,10 @@ pub(crate) fn session(session: SessionRecord, current: Option<SessionId>) -> wir
 
 /// Checks the form only. The rules for new passwords do not apply: the password may be older than a
 /// rule.
-pub(crate) fn check_sign_in(asked: &wire::SignIn, password: &SecretString) -> Result<(), Vec<FieldError>> {
-    let slug = asked.tenant.as_deref();
+pub(crate) fn check_sign_in(sign_in: &wire::SignIn, password: &SecretString) -> Result<(), Vec<FieldError>> {
+    let slug = sign_in.tenant.as_deref();
     let mistakes = collect([
-        Some(check_email(&asked.email).map_err(|what| ("/email", what))),
+        Some(check_email(&sign_in.email).map_err(|what| ("/email", what))),
         Some(check_known_password(password).map_err(|what| ("/password", what))),
         slug.map(|slug| check_slug(slug).map_err(|what| ("/tenant", what))),
     ]);
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn number_of_scopes_is_limited() {
-        let asked = |count| {
+        let scopes_of = |count| {
             let spec = wire::ApiKeySpec {
                 name: "x".into(),
                 scopes: vec!["jobs:read".into(); count],
@@ -283,8 +283,8 @@ mod tests {
             };
             scopes(&spec)
         };
-        assert_eq!(asked(MOST_SCOPES).unwrap().unwrap().iter().count(), 1);
-        let refused = asked(MOST_SCOPES + 1).unwrap_err();
+        assert_eq!(scopes_of(MOST_SCOPES).unwrap().unwrap().iter().count(), 1);
+        let refused = scopes_of(MOST_SCOPES + 1).unwrap_err();
         assert!(refused.len() == 1 && refused[0].pointer == "/scopes", "{refused:?}");
     }
 

@@ -25,7 +25,7 @@ const LISTS: &str =
     "queues, calendars, task_functions, templates, jobs, notification_channels and notification_rules";
 
 #[derive(Debug, Default)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedManifest {
     pub(crate) queues: Vec<(String, QueueSettings)>,
     pub(crate) calendars: Vec<(String, CalendarSettings)>,
     pub(crate) functions: Vec<(String, FunctionSettings)>,
@@ -41,8 +41,8 @@ pub(crate) struct Checked {
     pub(crate) channel_names: Vec<String>,
 }
 
-pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
-    let mut checked = Checked::default();
+pub(crate) fn read(body: Value, default_timezone: &str) -> CheckedManifest {
+    let mut checked = CheckedManifest::default();
     let Value::Object(mut body) = body else {
         checked.mistakes.push(FieldError::invalid("", format!("must be an object with {LISTS}")));
         return checked;

@@ -40,12 +40,12 @@ pub(crate) fn read_channel(value: Value, at: &str) -> Result<ChannelSettings, Ve
 /// Does not check the existence of the resources that it names.
 pub(crate) fn read_rule(value: Value, at: &str) -> Result<RuleSettings, Vec<FieldError>> {
     let spec: wire::NotificationRuleSpec = read(value, at).map_err(|mistake| vec![mistake])?;
-    let asked: Vec<Occasion> = spec.on.into_iter().map(wire::Occasion::into_domain).collect();
+    let occasions: Vec<Occasion> = spec.on.into_iter().map(wire::Occasion::into_domain).collect();
     let settings = RuleSettings {
         name: spec.name,
         description: spec.description.unwrap_or_default(),
         channel: spec.channel,
-        on: Occasion::ALL.iter().copied().filter(|occasion| asked.contains(occasion)).collect(),
+        on: Occasion::ALL.iter().copied().filter(|occasion| occasions.contains(occasion)).collect(),
         project: spec.project,
         job: spec.job,
         min_interval_seconds: spec.min_interval_seconds,

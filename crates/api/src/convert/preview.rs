@@ -62,8 +62,8 @@ pub(crate) fn request(body: Value) -> Result<PreviewRequest, Vec<FieldError>> {
     if mistakes.is_empty() { Ok(request) } else { Err(mistakes) }
 }
 
-pub(crate) fn count(asked: Option<usize>) -> Result<usize, String> {
-    let count = asked.unwrap_or(DEFAULT_PREVIEW);
+pub(crate) fn count(requested: Option<usize>) -> Result<usize, String> {
+    let count = requested.unwrap_or(DEFAULT_PREVIEW);
     if (1..=MAX_PREVIEW).contains(&count) {
         return Ok(count);
     }

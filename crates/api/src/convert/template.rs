@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use sched_model::definitions::templates::{TemplateRecord, TemplateSettings};
 use sched_model::domain::job::JobSettings;
-use sched_model::domain::template::{MadeFrom, Parameter, Parameters, Template, Wrong, has_places};
+use sched_model::domain::template::{MadeFrom, Parameter, Parameters, Template, TemplateMistake, has_places};
 use sched_wire as wire;
 use schemars::{JsonSchema as _, SchemaGenerator};
 use serde_json::{Map, Value};
@@ -41,7 +41,8 @@ pub(crate) fn read_template(
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let parameters = kept(&template.parameters).map_err(|message| vec![FieldError::invalid(at, message)])?;
+    let parameters =
+        stored_parameters(&template.parameters).map_err(|message| vec![FieldError::invalid(at, message)])?;
     Ok(TemplateSettings { name, description, parameters, job: Value::Object(template.job) })
 }
 
@@ -55,7 +56,7 @@ fn parameter(spec: wire::ParameterSpec) -> Parameter {
     }
 }
 
-fn kept(parameters: &Parameters) -> Result<Value, String> {
+fn stored_parameters(parameters: &Parameters) -> Result<Value, String> {
     serde_json::to_value(parameters).map_err(|error| error.to_string())
 }
 
@@ -94,7 +95,7 @@ fn job_mistakes(template: &Template, at: &str, default_timezone: &str) -> Vec<Fi
 }
 
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct TemplateInstance {
     template: Template,
     /// Whether the request, and not the template, named the job.
     is_named: bool,
@@ -102,32 +103,32 @@ pub(crate) struct Made {
     pub(crate) made_from: MadeFrom,
 }
 
-impl Made {
+impl TemplateInstance {
     /// Fills a template with values, and checks the resulting job. Errors point into the request.
     pub(crate) fn of(
         record: &TemplateRecord,
-        asked: &wire::InstantiateRequest,
+        request: &wire::InstantiateRequest,
         default_timezone: &str,
     ) -> Result<Self, ApiError> {
         let template = record.template()?;
-        let wrong = |wrong: Vec<Wrong>| {
+        let wrong = |wrong: Vec<TemplateMistake>| {
             ApiError::Refused(wrong.into_iter().map(|one| moved("/parameters", one)).collect())
         };
-        let mut job = template.fill(&asked.parameters).map_err(wrong)?;
-        if let Some(name) = &asked.name {
+        let mut job = template.fill(&request.parameters).map_err(wrong)?;
+        if let Some(name) = &request.name {
             job.insert("name".to_owned(), name.as_str().into());
         }
         if !job.contains_key("name") {
             let message = format!("is required: the template {:?} sets no name", record.name);
             return Err(ApiError::Refused(vec![FieldError::invalid("/name", message)]));
         }
-        let is_named = asked.name.is_some();
+        let is_named = request.name.is_some();
         let settings = spec::job(Value::Object(job), "", default_timezone)
             .map_err(|mistakes| ApiError::Refused(at_their_source(&template, is_named, mistakes)))?;
         let made_from = MadeFrom {
             template: record.name.clone(),
             version: record.version,
-            parameters: asked.parameters.clone(),
+            parameters: request.parameters.clone(),
         };
         Ok(Self { template, is_named, settings, made_from })
     }
@@ -166,7 +167,7 @@ fn at_their_source(template: &Template, is_named: bool, mistakes: Vec<FieldError
     mistakes.into_iter().map(moved).collect()
 }
 
-fn moved(at: &str, wrong: Wrong) -> FieldError {
+fn moved(at: &str, wrong: TemplateMistake) -> FieldError {
     FieldError::invalid(format!("{at}{}", wrong.pointer), wrong.message)
 }
 
@@ -175,7 +176,10 @@ pub(crate) fn spec(record: TemplateRecord) -> Result<wire::TemplateSpec, ApiErro
     Ok(wire::TemplateSpec {
         name: record.name,
         description: Some(record.description).filter(|text| !text.is_empty()),
-        parameters: parameters.into_iter().map(|(name, parameter)| (name, shown(parameter))).collect(),
+        parameters: parameters
+            .into_iter()
+            .map(|(name, parameter)| (name, parameter_spec(parameter)))
+            .collect(),
         job,
     })
 }
@@ -183,7 +187,7 @@ pub(crate) fn spec(record: TemplateRecord) -> Result<wire::TemplateSpec, ApiErro
 pub(crate) fn show(record: TemplateRecord) -> Result<wire::Template, ApiError> {
     let Template { parameters, job } = record.template()?;
     let parameters: BTreeMap<String, wire::ParameterSpec> =
-        parameters.into_iter().map(|(name, parameter)| (name, shown(parameter))).collect();
+        parameters.into_iter().map(|(name, parameter)| (name, parameter_spec(parameter))).collect();
     Ok(wire::Template {
         id: record.id,
         name: record.name,
@@ -198,7 +202,7 @@ pub(crate) fn show(record: TemplateRecord) -> Result<wire::Template, ApiError> {
     })
 }
 
-fn shown(parameter: Parameter) -> wire::ParameterSpec {
+fn parameter_spec(parameter: Parameter) -> wire::ParameterSpec {
     wire::ParameterSpec {
         kind: parameter.kind.into_wire(),
         description: Some(parameter.description).filter(|text| !text.is_empty()),
@@ -214,7 +218,7 @@ pub(crate) fn made_from(kept: Value) -> Option<wire::MadeFrom> {
     Some(wire::MadeFrom { template, version, parameters })
 }
 
-pub(crate) fn spec_of(made: Made) -> wire::JobSpec {
+pub(crate) fn spec_of(made: TemplateInstance) -> wire::JobSpec {
     response::spec(made.settings)
 }
 

@@ -56,7 +56,7 @@ impl Sessions {
         .await
     }
 
-    pub(crate) async fn look(&self) -> DbResult<()> {
+    pub(crate) async fn ping(&self) -> DbResult<()> {
         database_clock::now(&*self.lanes.conn().await?).await.map(drop)
     }
 
@@ -71,7 +71,7 @@ impl Sessions {
         for<'r> F:
             AsyncFn(&'r mut Conn) -> DbResult<T> + Work<&'r mut Conn, DbResult<T>, Fut: Send> + Send + Sync,
     {
-        self.run(Scope::nobody().read_only().within(SURVEY_WITHIN), "survey_installation", work).await
+        self.run(Scope::no_tenant().read_only().within(SURVEY_WITHIN), "survey_installation", work).await
     }
 
     /// Reads the events of all tenants, for [`crate::events::hub`] only.
@@ -81,7 +81,7 @@ impl Sessions {
         for<'r> F:
             AsyncFn(&'r mut Conn) -> DbResult<T> + Work<&'r mut Conn, DbResult<T>, Fut: Send> + Send + Sync,
     {
-        self.run(Scope::nobody().following().read_only(), name, work).await
+        self.run(Scope::no_tenant().following().read_only(), name, work).await
     }
 
     /// Outside the pools, so that the stream reader never waits for requests.
@@ -95,11 +95,11 @@ impl Sessions {
         for<'r> F:
             AsyncFn(&'r mut Conn) -> DbResult<T> + Work<&'r mut Conn, DbResult<T>, Fut: Send> + Send + Sync,
     {
-        transact_in(conn, Scope::nobody().following().read_only(), name, work).await
+        transact_in(conn, Scope::no_tenant().following().read_only(), name, work).await
     }
 
     /// Notifies workers of new runs in these queues, as [`crate::state::ApiState::hint`] notifies other daemons.
-    pub(crate) async fn tell_workers(&self, queues: &[String]) -> DbResult<()> {
+    pub(crate) async fn notify_workers(&self, queues: &[String]) -> DbResult<()> {
         notify::dispatches_waiting(&mut *self.lanes.conn().await?, queues).await
     }
 

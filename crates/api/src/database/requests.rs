@@ -25,9 +25,9 @@ pub(crate) use changes::{Write, Written};
 pub(crate) use reads::EventScope;
 
 /// Rejects callers that are not system operators, even if the route allows them.
-fn operator(who: &Identity) -> Result<Scope, ApiError> {
-    allowed(Needs::Permission(Permission::SystemOperate), Some(who))?;
-    Ok(Scope::tenant(who.tenant()).with_installation())
+fn operator(caller: &Identity) -> Result<Scope, ApiError> {
+    allowed(Needs::Permission(Permission::SystemOperate), Some(caller))?;
+    Ok(Scope::tenant(caller.tenant()).with_installation())
 }
 
 impl ApiState {
@@ -46,7 +46,7 @@ impl ApiState {
             + Send
             + Sync,
     {
-        self.sessions.run(Scope::nobody().read_only(), name, work).await
+        self.sessions.run(Scope::no_tenant().read_only(), name, work).await
     }
 
     /// Like [`Self::recognise`], for lookups that write: sign-in attempts are counted.
@@ -63,10 +63,10 @@ impl ApiState {
             + Send
             + Sync,
     {
-        self.sessions.run(Scope::nobody(), name, work).await
+        self.sessions.run(Scope::no_tenant(), name, work).await
     }
 
-    pub(crate) async fn note<F>(&self, tenant: TenantOfCaller, name: &'static str, work: F) -> DbResult<()>
+    pub(crate) async fn record<F>(&self, tenant: TenantOfCaller, name: &'static str, work: F) -> DbResult<()>
     where
         for<'r> F:
             AsyncFn(&'r mut Conn) -> DbResult<()> + Work<&'r mut Conn, DbResult<()>, Fut: Send> + Send + Sync,
@@ -76,18 +76,18 @@ impl ApiState {
 
     /// Notifies another daemon of a committed change. The notification may be lost: the receiver
     /// also polls. Runs in no tenant and sees no rows.
-    pub(crate) async fn hint<F>(&self, whom: &'static str, work: F)
+    pub(crate) async fn hint<F>(&self, receiver: &'static str, work: F)
     where
         F: AsyncFn(&mut Conn) -> DbResult<()>,
     {
-        let told = match self.sessions.lanes.conn().await {
+        let result = match self.sessions.lanes.conn().await {
             Ok(mut conn) => work(&mut conn).await,
             Err(error) => Err(error),
         };
-        if let Err(error) = told {
+        if let Err(error) = result {
             tracing::warn!(
                 error = error.with_causes(),
-                whom,
+                whom = receiver,
                 "NOTIFY failed; the receiver will find the change on its next poll"
             );
         }

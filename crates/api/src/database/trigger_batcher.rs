@@ -56,11 +56,11 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn new(who: &Identity, by: &Actor, job: &str, args: Option<Arc<Value>>) -> Self {
+    pub(crate) fn new(caller: &Identity, by: &Actor, job: &str, args: Option<Arc<Value>>) -> Self {
         Self {
-            tenant: who.tenant(),
+            tenant: caller.tenant(),
             job: job.to_owned(),
-            may_run_built_in: who.operates(),
+            may_run_built_in: caller.operates(),
             args,
             traceparent: by.trace.to_string(),
             by: by.clone(),
@@ -198,8 +198,8 @@ fn next(line: &mut Vec<Waiting>) -> Vec<Waiting> {
 }
 
 async fn fates(sessions: &Sessions, tenant: TenantId, orders: &[Order]) -> Vec<Answer> {
-    let asked: Vec<trigger::Order<'_>> = orders.iter().map(Order::as_order).collect();
-    match sessions.trigger(tenant, &asked).await {
+    let requests: Vec<trigger::Order<'_>> = orders.iter().map(Order::as_order).collect();
+    match sessions.trigger(tenant, &requests).await {
         Ok(fates) => fates.into_iter().map(Ok).collect(),
         Err(error) if error.is_outage() => all_failed(orders, error),
         Err(error) => undone(orders, error),

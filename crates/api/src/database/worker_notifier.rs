@@ -19,7 +19,7 @@ use crate::database::access::Sessions;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The leader counts runs of schedules and dependencies under the same name.
-const MADE: &str = "sched_dispatches_created_total";
+const CREATED: &str = "sched_dispatches_created_total";
 
 #[derive(Debug, Default)]
 pub(crate) struct WorkerNotifier {
@@ -28,17 +28,17 @@ pub(crate) struct WorkerNotifier {
 }
 
 impl WorkerNotifier {
-    pub(crate) fn made_in<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
-        let made = metrics::counter!(MADE);
-        let mut untold = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = untold.len();
+    pub(crate) fn count_created<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
+        let created = metrics::counter!(CREATED);
+        let mut waiting = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = waiting.len();
         for queue in queues {
-            made.increment(1);
-            if !untold.contains(queue) {
-                untold.insert(queue.clone());
+            created.increment(1);
+            if !waiting.contains(queue) {
+                waiting.insert(queue.clone());
             }
         }
-        if untold.len() > before {
+        if waiting.len() > before {
             self.wake.notify_one();
         }
     }
@@ -49,13 +49,13 @@ impl WorkerNotifier {
 }
 
 /// Runs until `stop`, then notifies of the remaining queues.
-pub(crate) async fn tell(
+pub(crate) async fn notify_workers(
     hints: Arc<WorkerNotifier>,
     sessions: Sessions,
     stop: CancellationToken,
 ) -> Result<(), BoxError> {
     // Exported before its first increment: a rate cannot see the growth from an absent counter.
-    metrics::counter!(MADE).increment(0);
+    metrics::counter!(CREATED).increment(0);
     loop {
         let is_over = tokio::select! {
             () = stop.cancelled() => true,
@@ -63,7 +63,7 @@ pub(crate) async fn tell(
         };
         let queues = hints.take();
         if !queues.is_empty()
-            && let Err(error) = sessions.tell_workers(&queues).await
+            && let Err(error) = sessions.notify_workers(&queues).await
         {
             let cause = error.with_causes();
             tracing::warn!(
@@ -86,11 +86,11 @@ mod tests {
     #[test]
     fn one_notification_covers_several_runs() {
         let hints = WorkerNotifier::default();
-        hints.made_in(&["b".to_owned(), "a".to_owned()]);
-        hints.made_in(&["b".to_owned()]);
+        hints.count_created(&["b".to_owned(), "a".to_owned()]);
+        hints.count_created(&["b".to_owned()]);
         assert_eq!(hints.take(), ["a", "b"]);
         assert!(hints.take().is_empty());
-        hints.made_in(&["b".to_owned()]);
+        hints.count_created(&["b".to_owned()]);
         assert_eq!(hints.take(), ["b"]);
     }
 }

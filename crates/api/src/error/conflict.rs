@@ -16,11 +16,11 @@ pub(crate) enum Conflict {
     Succeeded,
     #[error("the dead letter was already retried as run {0}, so it cannot be discarded")]
     AlreadyRetried(DispatchId),
-    #[error("{}", barred(.job, *.bar))]
+    #[error("{}", blocked(.job, *.bar))]
     Barred { job: String, bar: JobBar },
 }
 
-fn barred(job: &str, bar: JobBar) -> String {
+fn blocked(job: &str, bar: JobBar) -> String {
     match bar {
         JobBar::Deleted => format!("job {job:?} is deleted, so its runs cannot be retried"),
         JobBar::Disabled => {

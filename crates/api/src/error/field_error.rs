@@ -105,12 +105,12 @@ impl FieldError {
 pub(crate) fn read<T: DeserializeOwned>(value: Value, at: &str) -> Result<T, FieldError> {
     serde_path_to_error::deserialize(ByName(value)).map_err(|error| {
         let mut pointer = format!("{at}{}", pointer_of(error.path()));
-        let told = plain_error(&error.into_inner().to_string());
-        if let Some(field) = told.missing {
+        let plain = plain_error(&error.into_inner().to_string());
+        if let Some(field) = plain.missing {
             pointer.push('/');
             pointer.push_str(&escaped(&field));
         }
-        FieldError::invalid(pointer, told.message)
+        FieldError::invalid(pointer, plain.message)
     })
 }
 

@@ -179,9 +179,9 @@ mod tests {
         let conflicts = conflicts.map(ApiError::Conflict);
         for error in refused.into_iter().chain(others).chain(conflicts) {
             let (status, code) = error.kind();
-            let told = PROBLEMS.split("\n## ").find(|part| part.lines().next() == Some(code));
-            let told = told.unwrap_or_else(|| panic!("{code} is not in docs/reference/problems.md"));
-            assert!(told.contains(status.as_str()) && told.contains("What to do: "), "{status} {code}");
+            let section = PROBLEMS.split("\n## ").find(|part| part.lines().next() == Some(code));
+            let section = section.unwrap_or_else(|| panic!("{code} is not in docs/reference/problems.md"));
+            assert!(section.contains(status.as_str()) && section.contains("What to do: "), "{status} {code}");
             assert_eq!(error.problem().kind, format!("/api/docs/problems#{code}"));
         }
     }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sched_model::events::stream::{self, Event, EventKey, Look, Mark, Running, WRITES_WITHIN};
+use sched_model::events::stream::{self, Event, EventKey, Mark, Running, StreamState, WRITES_WITHIN};
 use sched_model::{Conn, DbError, connection::notify};
 use sched_runtime::exit::BoxError;
 use sched_runtime::monotonic_clock::monotonic;
@@ -36,7 +36,7 @@ const KEPT: usize = 32;
 /// of this project are shorter.
 const ASK_AFTER: Duration = Duration::from_secs(1);
 /// Clients and the log report a stream that is held up for longer.
-const TELL_AFTER: Duration = Duration::from_secs(5);
+const LOG_AFTER: Duration = Duration::from_secs(5);
 /// Added to [`WRITES_WITHIN`] for clock differences.
 const MARGIN: Duration = Duration::from_secs(10);
 const CHANNELS: &[&str] = &[
@@ -71,7 +71,7 @@ pub(crate) struct Frontier {
 impl Frontier {
     /// `None` unless it is long enough to report.
     pub(crate) fn held_for(&self) -> Option<Duration> {
-        self.held_since.map(|since| since.elapsed()).filter(|held| *held >= TELL_AFTER)
+        self.held_since.map(|since| since.elapsed()).filter(|held| *held >= LOG_AFTER)
     }
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct Reader {
     conn: Option<Conn>,
     at: Option<(Mark, i64)>,
     epoch: u64,
-    held: HoldUp,
+    held: Delay,
 }
 
 impl Reader {
@@ -155,7 +155,7 @@ impl Reader {
             conn: None,
             at: None,
             epoch: 0,
-            held: HoldUp::default(),
+            held: Delay::default(),
         }
     }
 
@@ -180,11 +180,11 @@ impl Reader {
     }
 
     async fn read(&mut self, hint: &Notify) {
-        (self.at, self.held) = (None, HoldUp::default());
+        (self.at, self.held) = (None, Delay::default());
         loop {
             // Registered before the poll, so that a notification during the poll is not lost.
-            let told = hint.notified();
-            let pause = match self.look().await {
+            let notified = hint.notified();
+            let pause = match self.poll().await {
                 Ok(true) => continue,
                 Ok(false) => LOOK_EVERY,
                 Err(error) => {
@@ -199,90 +199,90 @@ impl Reader {
             };
             tokio::time::sleep(LOOK_AFTER).await;
             tokio::select! {
-                () = told => {}
+                () = notified => {}
                 () = tokio::time::sleep(pause) => {}
             }
         }
     }
 
     /// Returns whether there are more events.
-    async fn look(&mut self) -> Result<bool, DbError> {
+    async fn poll(&mut self) -> Result<bool, DbError> {
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
             None => self.sessions.own().await?,
         };
-        let is_full = self.look_with(&mut conn).await?;
+        let is_full = self.poll_with(&mut conn).await?;
         self.conn = Some(conn);
         Ok(is_full)
     }
 
-    async fn look_with(&mut self, conn: &mut Conn) -> Result<bool, DbError> {
+    async fn poll_with(&mut self, conn: &mut Conn) -> Result<bool, DbError> {
         let (sessions, ignored) = (&self.sessions, &self.ignored);
-        let look = match self.at {
+        let state = match self.at {
             Some((mark, _)) => {
-                let work = async |conn: &mut Conn| stream::look(conn, mark, ignored, BATCH).await;
+                let work = async |conn: &mut Conn| stream::read(conn, mark, ignored, BATCH).await;
                 sessions.follow_on(conn, "look_at_events", work).await?
             }
             None => {
-                let work = async |conn: &mut Conn| stream::stand(conn, ignored).await;
+                let work = async |conn: &mut Conn| stream::state(conn, ignored).await;
                 sessions.follow_on(conn, "look_at_events", work).await?
             }
         };
-        if look.has_foreign {
+        if state.has_foreign {
             // The leader reorders them. The order of all events is unknown until then.
             self.held.begin();
             tracing::debug!("events of a restored dump are not reordered yet");
-        } else if self.held.stands(&look) >= ASK_AFTER {
+        } else if self.held.update(&state) >= ASK_AFTER {
             let work = async |conn: &mut Conn| stream::running(conn).await;
             let running = sessions.follow_on(conn, "ask_who_runs", work).await?;
             self.ignored = harmless(&running, &mut self.seen, monotonic());
-            self.held.tell(&running, &self.ignored);
+            self.held.log(&running, &self.ignored);
         }
-        let Some((last, server)) = self.at else { return self.begin(conn, &look).await };
-        if server != look.server || !look.is_there {
-            self.begin_anew(conn, last, &look).await?;
+        let Some((last, server)) = self.at else { return self.begin(conn, &state).await };
+        if server != state.server || !state.is_there {
+            self.begin_anew(conn, last, &state).await?;
             return Ok(true);
         }
-        let is_full = i64::try_from(look.events.len()).is_ok_and(|count| count >= BATCH);
-        let upto = look.events.last().map_or(last, |event| Mark { key: event.key, at: event.at });
-        if !look.events.is_empty() {
-            let batch = Batch { after: last.key, upto, epoch: self.epoch, events: look.events };
+        let is_full = i64::try_from(state.events.len()).is_ok_and(|count| count >= BATCH);
+        let upto = state.events.last().map_or(last, |event| Mark { key: event.key, at: event.at });
+        if !state.events.is_empty() {
+            let batch = Batch { after: last.key, upto, epoch: self.epoch, events: state.events };
             // Fails without listeners.
             let _ = self.hub.batches.send(Arc::new(batch));
         }
-        self.stand(upto, server);
+        self.set_position(upto, server);
         Ok(is_full)
     }
 
-    async fn begin(&mut self, conn: &mut Conn, look: &Look) -> Result<bool, DbError> {
-        if look.has_foreign {
+    async fn begin(&mut self, conn: &mut Conn, state: &StreamState) -> Result<bool, DbError> {
+        if state.has_foreign {
             return Ok(false);
         }
-        let settled = look.settled;
+        let settled = state.settled;
         let work = async |conn: &mut Conn| stream::newest(conn, settled).await;
         let newest = self.sessions.follow_on(conn, "find_newest_event", work).await?;
-        self.stand(newest.unwrap_or_else(|| Mark::beginning(look.at)), look.server);
+        self.set_position(newest.unwrap_or_else(|| Mark::beginning(state.at)), state.server);
         Ok(false)
     }
 
     /// Discards the position: its event is gone.
-    async fn begin_anew(&mut self, conn: &mut Conn, last: Mark, look: &Look) -> Result<(), DbError> {
+    async fn begin_anew(&mut self, conn: &mut Conn, last: Mark, state: &StreamState) -> Result<(), DbError> {
         let work = async |conn: &mut Conn| stream::origin(conn, last).await;
         let origin = self.sessions.follow_on(conn, "ask_for_origin", work).await?;
         let is_expired = origin.oldest.is_some_and(|oldest| last.at < oldest);
-        if self.at.is_some_and(|(_, server)| server != look.server) || !is_expired {
+        if self.at.is_some_and(|(_, server)| server != state.server) || !is_expired {
             tracing::warn!("the database was replaced or lost commits; restarting all event streams");
             metrics::counter!("sched_api_events_replaced_total").increment(1);
             self.epoch += 1;
             self.hub.publish(None);
         }
-        (self.at, self.held) = (None, HoldUp::default());
+        (self.at, self.held) = (None, Delay::default());
         self.ignored.clear();
         self.seen.clear();
         Ok(())
     }
 
-    fn stand(&mut self, mark: Mark, server: i64) {
+    fn set_position(&mut self, mark: Mark, server: i64) {
         self.at = Some((mark, server));
         let held_since = self.held.since;
         self.hub.publish(Some(Frontier { mark, server, epoch: self.epoch, held_since }));
@@ -290,24 +290,24 @@ impl Reader {
 }
 
 #[derive(Debug, Default)]
-struct HoldUp {
+struct Delay {
     /// The oldest running transaction, and since when it has been the oldest.
     at: Option<i64>,
     since: Option<Instant>,
-    is_told: bool,
+    is_logged: bool,
 }
 
-impl HoldUp {
+impl Delay {
     fn begin(&mut self) {
         if self.since.is_none() {
             self.since = Some(monotonic());
         }
     }
 
-    fn stands(&mut self, look: &Look) -> Duration {
-        let waits_for = Some(look.settled.transaction).filter(|oldest| *oldest < look.next_transaction);
+    fn update(&mut self, state: &StreamState) -> Duration {
+        let waits_for = Some(state.settled.transaction).filter(|oldest| *oldest < state.next_transaction);
         if waits_for.is_none() || waits_for != self.at {
-            *self = Self { at: waits_for, since: None, is_told: false };
+            *self = Self { at: waits_for, since: None, is_logged: false };
             metrics::gauge!("sched_api_events_held_back_seconds").set(0.0);
         }
         if waits_for.is_none() {
@@ -317,15 +317,15 @@ impl HoldUp {
         self.since.map(|since| monotonic().saturating_duration_since(since)).unwrap_or_default()
     }
 
-    fn tell(&mut self, running: &[Running], ignored: &[i64]) {
+    fn log(&mut self, running: &[Running], ignored: &[i64]) {
         let Some(by) = running.iter().find(|one| Some(one.transaction) == self.at) else { return };
         if ignored.contains(&by.transaction) {
             return;
         }
         let held = self.since.map(|since| since.elapsed()).unwrap_or_default();
         metrics::gauge!("sched_api_events_held_back_seconds").set(held.as_secs_f64());
-        if held >= TELL_AFTER && !self.is_told {
-            self.is_told = true;
+        if held >= LOG_AFTER && !self.is_logged {
+            self.is_logged = true;
             tracing::warn!(
                 transaction = by.transaction,
                 process = by.process,

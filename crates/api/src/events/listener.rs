@@ -69,14 +69,14 @@ pub(crate) struct Listener {
     opening: Vec<StreamMessage>,
     is_over: bool,
     checked: Instant,
-    told: Instant,
+    last_sent: Instant,
     listening: Listening,
     _place: StreamSlot,
 }
 
 impl Listener {
-    pub(crate) async fn open(asked: StreamRequest) -> Result<Self, ApiError> {
-        let StreamRequest { state, identity, headers, filter, start } = asked;
+    pub(crate) async fn open(request: StreamRequest) -> Result<Self, ApiError> {
+        let StreamRequest { state, identity, headers, filter, start } = request;
         let place = state.listeners.take(&identity)?;
         let mut listening = state.hub.listen();
         let opened = listening.frontier.wait_for(Option::is_some);
@@ -107,7 +107,7 @@ impl Listener {
             opening,
             is_over: false,
             checked: instant,
-            told: instant,
+            last_sent: instant,
             listening,
             _place: place,
         })
@@ -131,11 +131,11 @@ impl Listener {
                 }
             };
             let patience = if self.is_behind { TELL_PROGRESS } else { KEEP_ALIVE };
-            if messages.is_empty() && self.told.elapsed() >= patience {
+            if messages.is_empty() && self.last_sent.elapsed() >= patience {
                 messages = self.sign_of_life().await;
             }
             if !messages.is_empty() {
-                self.told = monotonic();
+                self.last_sent = monotonic();
                 return Some(messages);
             }
         }
@@ -199,9 +199,9 @@ impl Listener {
         let upto = last.key.min(far.max(self.key));
         let span =
             Span::Forward { after: self.key, before: EventKey { id: upto.id.saturating_add(1), ..upto } };
-        let (filter, who, began) = (&self.filter, &self.identity, monotonic());
+        let (filter, caller, began) = (&self.filter, &self.identity, monotonic());
         let work = async |conn: &mut Conn| Ok::<_, ApiError>(stream::page(conn, filter, span, PAGE).await?);
-        let scope = EventScope { who, with_installation: filter.with_installation };
+        let scope = EventScope { caller, with_installation: filter.with_installation };
         let found = match self.state.read_events(scope, "read_events", work).await {
             Err(ApiError::Busy(error)) => {
                 self.stretch = self.stretch.after_too_long().ok_or(ApiError::Busy(error))?;
@@ -251,7 +251,7 @@ impl Listener {
             self.is_behind = true;
             return Vec::new();
         }
-        let new = batch.events.iter().filter(|event| event.key > self.key && self.filter.takes(event));
+        let new = batch.events.iter().filter(|event| event.key > self.key && self.filter.matches(event));
         let messages = new.map(|event| StreamMessage::Event(show(self.server, event))).collect();
         (self.key, self.mark) = (batch.upto.key, batch.upto);
         messages

@@ -44,7 +44,7 @@ impl Default for Reads {
 
 impl Reads {
     /// `None` never happens: the semaphores are never closed.
-    pub(crate) async fn turn(&self, tenant: TenantId) -> Option<Permit> {
+    pub(crate) async fn acquire(&self, tenant: TenantId) -> Option<Permit> {
         let own = self.of(tenant);
         // The permit of the tenant first: a tenant that waits for it blocks no other.
         let (own, all) = (own.acquire_owned().await.ok()?, self.all.clone().acquire_owned().await.ok()?);
@@ -102,7 +102,7 @@ mod tests {
     fn reads_of_one_tenant_do_not_block_others() {
         let reads = Reads::default();
         let (a, b) = (TenantId(Uuid::from_u128(1)), TenantId(Uuid::from_u128(2)));
-        let turn = |tenant| reads.turn(tenant).now_or_never().flatten();
+        let turn = |tenant| reads.acquire(tenant).now_or_never().flatten();
         let held = [turn(a).unwrap(), turn(a).unwrap()];
         assert!(turn(a).is_none(), "its share is taken");
         let other = turn(b).unwrap();

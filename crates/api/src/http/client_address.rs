@@ -53,12 +53,12 @@ pub(crate) fn address(peer: Option<SocketAddr>, headers: &HeaderMap, proxies: &[
     let mut client = peer?.ip().to_canonical();
     let is_proxy =
         |address: IpAddr| address.is_loopback() || proxies.iter().any(|network| network.holds(address));
-    let told: Vec<&str> = headers
+    let forwarded: Vec<&str> = headers
         .get_all("x-forwarded-for")
         .flat_map(|value| value.to_str().unwrap_or_default().split(','))
         .map(str::trim)
         .collect();
-    for one in told.iter().rev() {
+    for one in forwarded.iter().rev() {
         if !is_proxy(client) {
             break;
         }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn only_trusted_proxies_set_the_address() {
         let proxies: Vec<Network> = ["10.0.0.0/8", "2001:db8::7"].map(|text| text.parse().unwrap()).to_vec();
-        for (peer, told, expected) in [
+        for (peer, forwarded, expected) in [
             ("192.0.2.1:1", &[][..], "192.0.2.1"),
             ("[::ffff:192.0.2.1]:1", &[], "192.0.2.1"),
             ("192.0.2.1:1", &["203.0.113.9"], "192.0.2.1"),
@@ -97,12 +97,12 @@ mod tests {
             ("127.0.0.1:1", &["203.0.113.9, "], "127.0.0.1"),
             ("11.0.0.1:1", &["203.0.113.9"], "11.0.0.1"),
         ] {
-            let request = told
+            let request = forwarded
                 .iter()
                 .fold(TestRequest::get(), |request, value| request.append_header(("x-forwarded-for", *value)))
                 .to_http_request();
             let found = address(peer.parse().ok(), request.headers(), &proxies);
-            assert_eq!(found, expected.parse().ok(), "{peer} {told:?}");
+            assert_eq!(found, expected.parse().ok(), "{peer} {forwarded:?}");
         }
     }
 

@@ -12,7 +12,7 @@ use actix_web::http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 use sched_model::domain::idempotency::{Fingerprint, LONGEST_KEY, digest, is_key};
 use sched_model::domain::ids::TenantId;
-use sched_model::identity::idempotency::Asked;
+use sched_model::identity::idempotency::KeyedRequest;
 use sched_wire::{BASE_PATH, IDEMPOTENCY_KEY};
 
 use crate::error::ApiError;
@@ -83,10 +83,10 @@ impl IdempotentRequest {
         self.body.get_or_init(|| digest(bytes));
     }
 
-    pub(crate) fn asked(&self, tenant: TenantId) -> Asked<'_> {
+    pub(crate) fn keyed_request(&self, tenant: TenantId) -> KeyedRequest<'_> {
         let body = self.body.get_or_init(|| digest(b""));
         let fingerprint = Fingerprint::of(&self.method, &self.path, &self.query, body);
-        Asked { tenant, caller: &self.caller, key: &self.key, fingerprint }
+        KeyedRequest { tenant, caller: &self.caller, key: &self.key, fingerprint }
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
         let of_handler = first.clone();
         first.note_body(b"{}");
         second.note_body(b"[]");
-        let fingerprint = |once: &IdempotentRequest| once.asked(DEFAULT_TENANT).fingerprint;
+        let fingerprint = |once: &IdempotentRequest| once.keyed_request(DEFAULT_TENANT).fingerprint;
         assert_eq!(fingerprint(&first), fingerprint(&of_handler));
         assert_ne!(fingerprint(&first), fingerprint(&second));
         assert_ne!(fingerprint(&first), fingerprint(&bare));

@@ -19,7 +19,7 @@ use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpResponse, web};
 use sched_model::domain::identity::Permission;
 use sched_model::domain::trace::TraceContext;
-use sched_runtime::traces::{self, Kind, Place, Traces};
+use sched_runtime::traces::{self, Kind, SpanContext, Traces};
 use sched_runtime::{exit, monotonic_clock};
 use sched_wire::{BASE_PATH, EVENTS_SOCKET, Problem, REQUEST_ID};
 use tracing::{Instrument, Span, field};
@@ -229,12 +229,12 @@ impl Facts {
         // Periodic requests for health and metrics have no span.
         if self.path.starts_with(BASE_PATH) {
             let ((trace, span), is_sampled) = (self.trace.ids(), self.trace.is_sampled());
-            self.traces.ended(Place { trace, span, is_sampled }, took, || self.told(status));
+            self.traces.ended(SpanContext { trace, span, is_sampled }, took, || self.request_span(status));
         }
     }
 
     /// Has the names of OpenTelemetry's conventions for servers and those of the log.
-    fn told(&self, status: u16) -> traces::Span {
+    fn request_span(&self, status: u16) -> traces::Span {
         let mut attributes: Vec<(&'static str, traces::Value)> = vec![
             ("http.request.method", self.method.as_str().into()),
             ("http.response.status_code", i64::from(status).into()),

@@ -16,8 +16,8 @@ use crate::http::cursor;
 pub(crate) struct Limit(u32);
 
 impl Limit {
-    pub(crate) fn new(asked: Option<u32>) -> Result<Self, ApiError> {
-        let limit = asked.unwrap_or(DEFAULT_PAGE);
+    pub(crate) fn new(requested: Option<u32>) -> Result<Self, ApiError> {
+        let limit = requested.unwrap_or(DEFAULT_PAGE);
         if (1..=MAX_PAGE).contains(&limit) {
             return Ok(Self(limit));
         }

@@ -8,7 +8,7 @@ use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ETAG, HeaderName, HeaderValue, LOCATION};
 use sched_model::DbError;
-use sched_model::identity::idempotency::KeptAnswer;
+use sched_model::identity::idempotency::StoredResponse;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub(crate) struct Reply {
     etag: Option<String>,
     body: Option<Value>,
     /// Replaces the body when the answer is repeated.
-    again: Option<Value>,
+    replay_body: Option<Value>,
 }
 
 pub(crate) fn note_replay(response: &mut HttpResponse) {
@@ -40,11 +40,11 @@ impl Reply {
 
     pub(crate) fn with(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
         let body = serde_json::to_value(body).map_err(ApiError::Unwritten)?;
-        Ok(Self { status, location: None, etag: None, body: Some(body), again: None })
+        Ok(Self { status, location: None, etag: None, body: Some(body), replay_body: None })
     }
 
     pub(crate) const fn no_content() -> Self {
-        Self { status: StatusCode::NO_CONTENT, location: None, etag: None, body: None, again: None }
+        Self { status: StatusCode::NO_CONTENT, location: None, etag: None, body: None, replay_body: None }
     }
 
     pub(crate) fn location(self, location: String) -> Self {
@@ -57,34 +57,34 @@ impl Reply {
     }
 
     pub(crate) fn or_again(self, body: &impl Serialize) -> Result<Self, ApiError> {
-        let again = serde_json::to_value(body).map_err(ApiError::Unwritten)?;
-        Ok(Self { again: Some(again), ..self })
+        let replay_body = serde_json::to_value(body).map_err(ApiError::Unwritten)?;
+        Ok(Self { replay_body: Some(replay_body), ..self })
     }
 
     pub(crate) fn is_success(&self) -> bool {
         self.status.is_success()
     }
 
-    pub(crate) fn to_kept(&self) -> KeptAnswer {
-        KeptAnswer {
+    pub(crate) fn to_stored(&self) -> StoredResponse {
+        StoredResponse {
             // Below 1000 by its type.
             status: i16::try_from(self.status.as_u16()).unwrap_or_default(),
             location: self.location.clone(),
             etag: self.etag.clone(),
-            body: self.again.as_ref().or(self.body.as_ref()).map(Value::to_string),
+            body: self.replay_body.as_ref().or(self.body.as_ref()).map(Value::to_string),
         }
     }
 
-    pub(crate) fn of_kept(kept: KeptAnswer) -> Result<Self, ApiError> {
+    pub(crate) fn from_stored(stored: StoredResponse) -> Result<Self, ApiError> {
         let corrupt = |reason: String| DbError::Corrupt { what: "a kept answer".to_owned(), reason };
-        let status = u16::try_from(kept.status).ok().and_then(|status| StatusCode::from_u16(status).ok());
-        let body = kept.body.as_deref().map(serde_json::from_str).transpose();
+        let status = u16::try_from(stored.status).ok().and_then(|status| StatusCode::from_u16(status).ok());
+        let body = stored.body.as_deref().map(serde_json::from_str).transpose();
         Ok(Self {
-            status: status.ok_or_else(|| corrupt(format!("its status is {}", kept.status)))?,
-            location: kept.location,
-            etag: kept.etag,
+            status: status.ok_or_else(|| corrupt(format!("its status is {}", stored.status)))?,
+            location: stored.location,
+            etag: stored.etag,
             body: body.map_err(|error| corrupt(error.to_string()))?,
-            again: None,
+            replay_body: None,
         })
     }
 

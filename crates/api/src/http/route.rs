@@ -150,7 +150,7 @@ pub(crate) fn allowed(needs: Needs, identity: Option<&Identity>) -> Result<(), A
     }
     let identity = identity.ok_or(ApiError::Unauthenticated(None))?;
     match needs {
-        Needs::Permission(permission) if !identity.known().permissions.has(permission) => {
+        Needs::Permission(permission) if !identity.caller().permissions.has(permission) => {
             Err(ApiError::Forbidden(permission))
         }
         Needs::Permission(_) | Needs::Identity | Needs::Nothing | Needs::Page => Ok(()),

@@ -22,11 +22,11 @@ pub(crate) struct Limits {
 #[derive(Debug, Clone)]
 pub(crate) struct StreamSlots {
     limits: Limits,
-    taken: Arc<Mutex<TakenSlots>>,
+    usage: Arc<Mutex<SlotUsage>>,
 }
 
 #[derive(Debug, Default)]
-struct TakenSlots {
+struct SlotUsage {
     all: usize,
     tenants: HashMap<TenantId, usize>,
     keys: HashMap<String, usize>,
@@ -34,51 +34,51 @@ struct TakenSlots {
 
 #[derive(Debug)]
 pub(crate) struct StreamSlot {
-    taken: Arc<Mutex<TakenSlots>>,
+    usage: Arc<Mutex<SlotUsage>>,
     tenant: TenantId,
     key: String,
 }
 
 impl StreamSlots {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, taken: Arc::default() }
+        Self { limits, usage: Arc::default() }
     }
 
     /// Fails if the share of the key or of the tenant, or the whole limit, is used up.
-    pub(crate) fn take(&self, who: &Identity) -> Result<StreamSlot, ApiError> {
-        self.take_for(who.tenant(), who.budget())
+    pub(crate) fn take(&self, caller: &Identity) -> Result<StreamSlot, ApiError> {
+        self.take_for(caller.tenant(), caller.budget())
     }
 
     fn take_for(&self, tenant: TenantId, key: &str) -> Result<StreamSlot, ApiError> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.keys.get(key).is_some_and(|count| *count >= self.limits.key) {
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        if usage.keys.get(key).is_some_and(|count| *count >= self.limits.key) {
             return Err(ApiError::TooManyStreams { limit: self.limits.key });
         }
-        let of_tenant = taken.tenants.get(&tenant).copied().unwrap_or_default();
-        if of_tenant >= self.limits.tenant || taken.all >= self.limits.all {
+        let of_tenant = usage.tenants.get(&tenant).copied().unwrap_or_default();
+        if of_tenant >= self.limits.tenant || usage.all >= self.limits.all {
             return Err(ApiError::TooManyFollowers);
         }
-        taken.all += 1;
-        *taken.tenants.entry(tenant).or_default() += 1;
-        *taken.keys.entry(key.to_owned()).or_default() += 1;
-        Ok(StreamSlot { taken: self.taken.clone(), tenant, key: key.to_owned() })
+        usage.all += 1;
+        *usage.tenants.entry(tenant).or_default() += 1;
+        *usage.keys.entry(key.to_owned()).or_default() += 1;
+        Ok(StreamSlot { usage: self.usage.clone(), tenant, key: key.to_owned() })
     }
 }
 
 impl Drop for StreamSlot {
     fn drop(&mut self) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.all = taken.all.saturating_sub(1);
-        if let Some(count) = taken.tenants.get_mut(&self.tenant) {
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        usage.all = usage.all.saturating_sub(1);
+        if let Some(count) = usage.tenants.get_mut(&self.tenant) {
             *count -= 1;
             if *count == 0 {
-                taken.tenants.remove(&self.tenant);
+                usage.tenants.remove(&self.tenant);
             }
         }
-        if let Some(count) = taken.keys.get_mut(&self.key) {
+        if let Some(count) = usage.keys.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
-                taken.keys.remove(&self.key);
+                usage.keys.remove(&self.key);
             }
         }
     }
@@ -92,9 +92,9 @@ mod tests {
 
     #[test]
     fn key_and_tenant_have_limited_shares() {
-        let places = StreamSlots::new(Limits { all: 5, tenant: 3, key: 2 });
+        let slots = StreamSlots::new(Limits { all: 5, tenant: 3, key: 2 });
         let (a, b) = (TenantId(Uuid::from_u128(1)), TenantId(Uuid::from_u128(2)));
-        let take = |tenant, key| places.take_for(tenant, key);
+        let take = |tenant, key| slots.take_for(tenant, key);
         let mut held = vec![take(a, "a1").unwrap(), take(a, "a1").unwrap()];
         assert!(
             matches!(take(a, "a1"), Err(ApiError::TooManyStreams { limit: 2 })),
@@ -107,7 +107,7 @@ mod tests {
         held.remove(0);
         held.push(take(a, "a1").unwrap());
         drop(held);
-        let taken = places.taken.lock().unwrap();
-        assert_eq!((taken.all, taken.tenants.len(), taken.keys.len()), (0, 0, 0));
+        let usage = slots.usage.lock().unwrap();
+        assert_eq!((usage.all, usage.tenants.len(), usage.keys.len()), (0, 0, 0));
     }
 }

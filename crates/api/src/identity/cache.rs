@@ -20,20 +20,20 @@ pub(crate) type Fingerprint = [u8; 32];
 
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    known: Mutex<HashMap<Fingerprint, (Identity, Instant)>>,
+    entries: Mutex<HashMap<Fingerprint, (Identity, Instant)>>,
     refused: Mutex<HashMap<Fingerprint, (String, Instant)>>,
 }
 
 impl Cache {
     pub(super) fn get(&self, token: &Fingerprint, now: Instant) -> Option<Identity> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (identity, since) = known.get(token)?;
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let (identity, since) = entries.get(token)?;
         is_fresh(*since, now).then(|| identity.clone())
     }
 
     /// Reports whether the token has an entry, even an expired one: it is most likely still valid.
     pub(super) fn was_believed(&self, token: &Fingerprint) -> bool {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).contains_key(token)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).contains_key(token)
     }
 
     pub(super) fn refusal(&self, token: &Fingerprint, now: Instant) -> Option<String> {
@@ -51,21 +51,21 @@ impl Cache {
     }
 
     pub(super) fn put(&self, token: Fingerprint, identity: Identity, since: Instant) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
-            known.retain(|_, (_, earlier)| is_fresh(*earlier, since));
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= MOST {
+            entries.retain(|_, (_, earlier)| is_fresh(*earlier, since));
         }
-        if known.len() >= MOST {
-            known.clear();
+        if entries.len() >= MOST {
+            entries.clear();
         }
-        known.insert(token, (identity, since));
+        entries.insert(token, (identity, since));
     }
 
     /// Removes all matching identities, and all rejections.
     pub(super) fn forget(&self, is_one: impl Fn(&Caller) -> bool) {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, (identity, _)| !is_one(identity.known()));
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|_, (identity, _)| !is_one(identity.caller()));
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
             token[..8].copy_from_slice(&(number as u64).to_be_bytes());
             cache.put(token, member(), now);
         }
-        assert!(cache.known.lock().unwrap().len() <= MOST);
+        assert!(cache.entries.lock().unwrap().len() <= MOST);
         for number in 0..MOST + 10 {
             let mut token = [0; 32];
             token[..8].copy_from_slice(&(number as u64).to_be_bytes());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use chrono::{DateTime, Utc};
-use sched_model::domain::identity::{Permission, Permissions, Role, Standing};
+use sched_model::domain::identity::{Permission, Permissions, Principal, Role};
 use sched_model::domain::ids::{SessionId, TenantId, UserId};
 use sched_model::identity::api_keys::FoundKey;
 use sched_model::identity::sessions::FoundSession;
@@ -101,8 +101,8 @@ impl Identity {
         membership: &AccountMembership,
         session: SessionId,
     ) -> Self {
-        let standing =
-            Standing::Member { role: membership.role, is_system_operator: account.is_system_operator };
+        let principal =
+            Principal::Member { role: membership.role, is_system_operator: account.is_system_operator };
         Self(Arc::new(Caller {
             tenant: membership.tenant,
             user: Some(account.user),
@@ -111,7 +111,7 @@ impl Identity {
             role: Some(membership.role),
             api_key: None,
             session: Some(session),
-            permissions: standing.permissions(None),
+            permissions: principal.permissions(None),
             is_bounded: false,
             expires_at: None,
         }))
@@ -136,7 +136,7 @@ impl Identity {
         self.0.permissions.has(Permission::SystemOperate)
     }
 
-    pub(crate) fn known(&self) -> &Caller {
+    pub(crate) fn caller(&self) -> &Caller {
         &self.0
     }
 

@@ -11,7 +11,7 @@ use sched_model::Conn;
 use sched_model::domain::identity::{NOBODYS_HASH, fingerprint, verify_password};
 use sched_model::domain::ids::TenantId;
 use sched_model::identity::audit::{self, AuditEntry};
-use sched_model::identity::sign_ins::{self, Account, Admitted, Subjects};
+use sched_model::identity::sign_ins::{self, Account, SignInDecision, Subjects};
 use secrecy::SecretString;
 use serde_json::json;
 
@@ -39,12 +39,12 @@ impl Claim<'_> {
 }
 
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum PasswordCheck {
     /// Whether the account may sign in is not checked yet.
     Right {
         account: Account,
         verified: String,
-        /// The counters to reset with [`forgive`].
+        /// The counters to reset with [`reset_failures`].
         subjects: Subjects,
     },
     /// Clients must not see whether the account exists.
@@ -55,7 +55,7 @@ pub(crate) enum Verdict {
     },
 }
 
-pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Verdict, ApiError> {
+pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<PasswordCheck, ApiError> {
     if !state.is_open() {
         return Err(ApiError::Starting);
     }
@@ -66,8 +66,8 @@ pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Verdict
     let begun =
         state.count(&BeforeTenant(()), "admit_sign_in", async |conn: &mut Conn| {
             match sign_ins::admit(conn, &subjects).await? {
-                Admitted::Now { failures } => Ok((failures, sign_ins::find(conn, email).await?)),
-                Admitted::After { seconds } => Err(ApiError::TooManySignIns { after_seconds: seconds }),
+                SignInDecision::Now { failures } => Ok((failures, sign_ins::find(conn, email).await?)),
+                SignInDecision::After { seconds } => Err(ApiError::TooManySignIns { after_seconds: seconds }),
             }
         });
     let (failures, account) = begun.await?;
@@ -76,19 +76,19 @@ pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Verdict
     let fits = compute(move || verify_password(&password, &hash)).await?;
     drop(turn);
     match (fits, account, kept) {
-        (Ok(true), Some(account), Some(verified)) => Ok(Verdict::Right { account, verified, subjects }),
+        (Ok(true), Some(account), Some(verified)) => Ok(PasswordCheck::Right { account, verified, subjects }),
         (Err(error), Some(account), _) => {
             tracing::error!(user.id = %account.user, error = %error, "password could not be verified");
-            Ok(Verdict::Wrong { account: Some(account), failures })
+            Ok(PasswordCheck::Wrong { account: Some(account), failures })
         }
-        (_, account, _) => Ok(Verdict::Wrong { account, failures }),
+        (_, account, _) => Ok(PasswordCheck::Wrong { account, failures }),
     }
 }
 
-pub(crate) async fn forgive(state: &ApiState, subjects: &Subjects) -> Result<(), ApiError> {
+pub(crate) async fn reset_failures(state: &ApiState, subjects: &Subjects) -> Result<(), ApiError> {
     state
         .count(&BeforeTenant(()), "forgive_sign_in", async |conn: &mut Conn| {
-            Ok(sign_ins::forgive(conn, subjects).await?)
+            Ok(sign_ins::reset_failures(conn, subjects).await?)
         })
         .await
 }
@@ -126,10 +126,11 @@ pub(crate) async fn record_failed_sign_in(state: &ApiState, tenants: &[TenantId]
             request_id: Some(attempt.request.clone()),
             address: attempt.address.map(|address| address.to_string()),
         };
-        let noted = state.note(TenantOfCaller(*tenant), "record_failed_sign_in", async |conn: &mut Conn| {
-            audit::write(conn, std::slice::from_ref(&entry)).await
-        });
-        if let Err(error) = noted.await {
+        let recorded =
+            state.record(TenantOfCaller(*tenant), "record_failed_sign_in", async |conn: &mut Conn| {
+                audit::write(conn, std::slice::from_ref(&entry)).await
+            });
+        if let Err(error) = recorded.await {
             tracing::warn!(error = error.with_causes(), "could not record a failed sign-in");
         }
     }

@@ -33,7 +33,7 @@ impl Rates {
     }
 
     /// The error has the time until the next token.
-    pub(super) fn take(&self, whose: &str, now: Instant) -> Result<(), ApiError> {
+    pub(super) fn take(&self, key: &str, now: Instant) -> Result<(), ApiError> {
         let Some(rate) = self.rate else { return Ok(()) };
         let capacity = (rate * BURST_SECONDS).max(1.0);
         let filled = |bucket: &Bucket| {
@@ -41,13 +41,13 @@ impl Rates {
             (bucket.left + since * rate).min(capacity)
         };
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = buckets.get(whose).map_or(capacity, filled);
+        let left = buckets.get(key).map_or(capacity, filled);
         if left < 1.0 {
             // At a rate of one per second or more, a token is there within a second.
             return Err(ApiError::TooManyRequests { after_seconds: 1 });
         }
         let bucket = Bucket { left: left - 1.0, at: now };
-        match buckets.get_mut(whose) {
+        match buckets.get_mut(key) {
             Some(kept) => *kept = bucket,
             None => {
                 if buckets.len() >= MOST {
@@ -56,7 +56,7 @@ impl Rates {
                 if buckets.len() >= MOST {
                     buckets.clear();
                 }
-                buckets.insert(whose.to_owned(), bucket);
+                buckets.insert(key.to_owned(), bucket);
             }
         }
         Ok(())
@@ -64,9 +64,9 @@ impl Rates {
 }
 
 impl Rates {
-    pub(super) fn give_back(&self, whose: &str) {
+    pub(super) fn refund(&self, key: &str) {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bucket) = buckets.get_mut(whose) {
+        if let Some(bucket) = buckets.get_mut(key) {
             // A refill caps it.
             bucket.left += 1.0;
         }
@@ -109,7 +109,7 @@ mod tests {
         let (rates, now) = (Rates::new(1), monotonic());
         for _ in 0..100 {
             rates.take("a", now).unwrap();
-            rates.give_back("a");
+            rates.refund("a");
         }
         assert_eq!((0..100).filter(|_| rates.take("a", now).is_ok()).count(), 2);
     }

@@ -37,7 +37,7 @@ impl Identities {
 
     /// Takes the count back: the token was valid.
     pub(crate) fn admit_authenticated(&self, address: Option<IpAddr>) {
-        self.unauthenticated.give_back(&address_of(address));
+        self.unauthenticated.refund(&address_of(address));
     }
 
     /// This process revoked the key.

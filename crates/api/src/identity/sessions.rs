@@ -75,7 +75,7 @@ pub(super) async fn look_up(state: &ApiState, token: &SessionToken) -> Result<Id
     });
     let refused = |refusal: SessionRefusal| ApiError::Unauthenticated(Some(refusal.to_string()));
     let found = found.await?.ok_or_else(|| refused(SessionRefusal::Wrong))?;
-    let permissions = found.judge(token, state.ring()).map_err(|refusal| {
+    let permissions = found.verify(token, state.ring()).map_err(|refusal| {
         if let SessionRefusal::Unverifiable(error) = &refusal {
             tracing::error!(session.id = %id, error = %error, "session could not be verified");
             return refused(SessionRefusal::Wrong);
@@ -85,7 +85,7 @@ pub(super) async fn look_up(state: &ApiState, token: &SessionToken) -> Result<Id
     if found.is_to_be_touched {
         let idle = state.session_times.idle.as_secs_f64();
         let tenant = TenantOfCaller(found.tenant);
-        let touch = state.note(tenant, "touch_session", async |conn: &mut Conn| {
+        let touch = state.record(tenant, "touch_session", async |conn: &mut Conn| {
             sessions::touch(conn, found.tenant, id, idle).await
         });
         if let Err(error) = touch.await {

@@ -12,7 +12,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use self::refusals::{REFUSALS, refusal, refusals, told_with};
+use self::refusals::{REFUSALS, refusal, refusal_header, refusals};
 use super::naming::{self, Schemas};
 use crate::http::idempotency::is_about_secrets;
 use crate::http::route::{Needs, Operation, Path};
@@ -23,7 +23,7 @@ pub(crate) fn document(table: &[Path]) -> Value {
     let mut paths = Map::new();
     for path in table {
         let methods: Map<String, Value> =
-            path.operations().map(|one| (word(one.method()), writing.operation(path, one))).collect();
+            path.operations().map(|one| (verb(one.method()), writing.operation(path, one))).collect();
         paths.insert(format!("{BASE_PATH}{}", path.pattern()), Value::Object(methods));
     }
     let mut document = json!({
@@ -53,7 +53,7 @@ pub(crate) fn document(table: &[Path]) -> Value {
 }
 
 struct Writing {
-    taken: SchemaGenerator,
+    request: SchemaGenerator,
     answered: SchemaGenerator,
 }
 
@@ -66,7 +66,7 @@ impl Writing {
             settings
         };
         Self {
-            taken: settings().for_deserialize().into_generator(),
+            request: settings().for_deserialize().into_generator(),
             answered: settings().for_serialize().into_generator(),
         }
     }
@@ -125,7 +125,7 @@ impl Writing {
                 "`*`: refused if the resource exists.",
             );
         }
-        if takes_key(path, method, says) {
+        if accepts_key(path, method, says) {
             header(
                 IDEMPOTENCY_KEY,
                 json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"}),
@@ -139,7 +139,7 @@ impl Writing {
     }
 
     fn of_query(&mut self, schema: fn(&mut SchemaGenerator) -> schemars::Schema) -> Vec<Value> {
-        let object = schema(&mut self.taken).to_value();
+        let object = schema(&mut self.request).to_value();
         let required: Vec<&str> = match object.get("required").and_then(Value::as_array) {
             Some(names) => names.iter().filter_map(Value::as_str).collect(),
             None => Vec::new(),
@@ -156,11 +156,11 @@ impl Writing {
         fields.into_iter().flatten().map(parameter).collect()
     }
 
-    fn body(&mut self, taken: &RequestBody) -> Value {
-        let schema = (taken.schema)(&mut self.taken).to_value();
+    fn body(&mut self, request: &RequestBody) -> Value {
+        let schema = (request.schema)(&mut self.request).to_value();
         let content: Map<String, Value> =
-            taken.media_types.iter().map(|kind| ((*kind).to_owned(), json!({"schema": schema}))).collect();
-        json!({"required": taken.is_required, "content": content})
+            request.media_types.iter().map(|kind| ((*kind).to_owned(), json!({"schema": schema}))).collect();
+        json!({"required": request.is_required, "content": content})
     }
 
     fn responses(&mut self, path: &Path, method: &Method, says: &OperationDoc) -> Value {
@@ -197,9 +197,9 @@ impl Writing {
 
     fn components(mut self, document: &mut Value) -> Value {
         let problem = self.answered.subschema_for::<Problem>().to_value();
-        let taken: Schemas = self.taken.take_definitions(true);
+        let request: Schemas = self.request.take_definitions(true);
         let answered: Schemas = self.answered.take_definitions(true);
-        let (schemas, renamed) = naming::joined(taken, answered);
+        let (schemas, renamed) = naming::joined(request, answered);
         settle(document, &renamed);
         let refusals: Map<String, Value> = REFUSALS
             .iter()
@@ -207,7 +207,7 @@ impl Writing {
                 let content = json!({PROBLEM_JSON: {"schema": problem}});
                 let mut answer = json!({"description": description, "content": content});
                 if let (Some((name, description)), Some(fields)) =
-                    (told_with(*status), answer.as_object_mut())
+                    (refusal_header(*status), answer.as_object_mut())
                 {
                     fields.insert("headers".to_owned(), json!({name: header(description)}));
                 }
@@ -301,7 +301,7 @@ fn header(description: &str) -> Value {
     json!({"description": description, "schema": {"type": "string"}})
 }
 
-fn takes_key(path: &Path, method: &Method, says: &OperationDoc) -> bool {
+fn accepts_key(path: &Path, method: &Method, says: &OperationDoc) -> bool {
     says.is_repeatable || !method.is_safe() && !is_about_secrets(path.pattern())
 }
 
@@ -315,7 +315,7 @@ fn headers(path: &Path, method: &Method, says: &OperationDoc, status: StatusCode
     if matches!(status, StatusCode::CREATED | StatusCode::ACCEPTED) {
         headers.insert("Location".to_owned(), header("The URL of the new resource, if one was created."));
     }
-    if takes_key(path, method, says) {
+    if accepts_key(path, method, says) {
         let text = "`true` when this is the stored answer of an earlier request with the same key; absent otherwise.";
         headers.insert("Idempotency-Replayed".to_owned(), header(text));
     }
@@ -346,10 +346,10 @@ fn tag(pattern: &str) -> &str {
 /// `GET /jobs/{job}/versions` is `get_jobs_job_versions`.
 fn id(method: &Method, pattern: &str) -> String {
     let path = pattern.replace(['{', '}'], "").replace(['/', '-', '.'], "_");
-    format!("{}{path}", word(method))
+    format!("{}{path}", verb(method))
 }
 
-fn word(method: &Method) -> String {
+fn verb(method: &Method) -> String {
     method.as_str().to_ascii_lowercase()
 }
 

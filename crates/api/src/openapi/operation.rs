@@ -62,7 +62,7 @@ impl OperationDoc {
         self.query.is_some()
     }
 
-    pub(crate) fn takes<T: JsonSchema>(self) -> Self {
+    pub(crate) fn accepts<T: JsonSchema>(self) -> Self {
         self.body(schema_of::<T>, true, JSON)
     }
 
@@ -70,7 +70,7 @@ impl OperationDoc {
         self.body(patch_of::<T>, true, &["application/json", MERGE_PATCH_JSON])
     }
 
-    pub(crate) fn takes_named<T: JsonSchema>(self) -> Self {
+    pub(crate) fn accepts_named<T: JsonSchema>(self) -> Self {
         self.body(without_name::<T>, true, JSON)
     }
 
@@ -82,16 +82,20 @@ impl OperationDoc {
         Self { body: Some(RequestBody { schema, is_required, media_types }), ..self }
     }
 
-    pub(crate) fn gives<T: JsonSchema>(self, status: StatusCode) -> Self {
-        self.given(ResponseDoc { status, media_type: "application/json", schema: Some(schema_of::<T>) })
+    pub(crate) fn returns<T: JsonSchema>(self, status: StatusCode) -> Self {
+        self.with_response(ResponseDoc {
+            status,
+            media_type: "application/json",
+            schema: Some(schema_of::<T>),
+        })
     }
 
     pub(crate) fn ok<T: JsonSchema>(self) -> Self {
-        self.gives::<T>(StatusCode::OK)
+        self.returns::<T>(StatusCode::OK)
     }
 
     pub(crate) fn created<T: JsonSchema>(self) -> Self {
-        self.gives::<T>(StatusCode::CREATED)
+        self.returns::<T>(StatusCode::CREATED)
     }
 
     pub(crate) fn put<T: JsonSchema>(self) -> Self {
@@ -99,18 +103,18 @@ impl OperationDoc {
     }
 
     pub(crate) fn no_content(self) -> Self {
-        self.given(ResponseDoc { status: StatusCode::NO_CONTENT, media_type: "", schema: None })
+        self.with_response(ResponseDoc { status: StatusCode::NO_CONTENT, media_type: "", schema: None })
     }
 
     /// Returns server-sent events with `T` as data, and continues after `Last-Event-ID`.
     pub(crate) fn streams<T: JsonSchema>(self) -> Self {
-        let given =
+        let response =
             ResponseDoc { status: StatusCode::OK, media_type: EVENT_STREAM, schema: Some(schema_of::<T>) };
-        Self { is_resumable: true, ..self.given(given) }
+        Self { is_resumable: true, ..self.with_response(response) }
     }
 
-    fn given(mut self, given: ResponseDoc) -> Self {
-        self.answers.push(given);
+    fn with_response(mut self, response: ResponseDoc) -> Self {
+        self.answers.push(response);
         self
     }
 

@@ -8,20 +8,26 @@ use sched_model::{Conn, definitions::functions};
 use crate::error::ApiError;
 use crate::identity::Identity;
 
-pub(super) async fn functions(conn: &mut Conn, who: &Identity, names: &[&str]) -> Result<(), ApiError> {
-    judge(!who.operates() && functions::any_is_system(conn, who.tenant(), names).await?)
+pub(super) async fn functions(conn: &mut Conn, caller: &Identity, names: &[&str]) -> Result<(), ApiError> {
+    reject_if(!caller.operates() && functions::any_is_system(conn, caller.tenant(), names).await?)
 }
 
 /// Some may not exist.
-pub(super) async fn jobs(conn: &mut Conn, who: &Identity, names: &[&str]) -> Result<(), ApiError> {
-    judge(!who.operates() && !functions::system_jobs_among(conn, who.tenant(), names).await?.is_empty())
+pub(super) async fn jobs(conn: &mut Conn, caller: &Identity, names: &[&str]) -> Result<(), ApiError> {
+    reject_if(
+        !caller.operates() && !functions::system_jobs_among(conn, caller.tenant(), names).await?.is_empty(),
+    )
 }
 
 /// Some may not exist.
-pub(super) async fn dispatches(conn: &mut Conn, who: &Identity, ids: &[DispatchId]) -> Result<(), ApiError> {
-    judge(!who.operates() && functions::any_runs_system(conn, who.tenant(), ids).await?)
+pub(super) async fn dispatches(
+    conn: &mut Conn,
+    caller: &Identity,
+    ids: &[DispatchId],
+) -> Result<(), ApiError> {
+    reject_if(!caller.operates() && functions::any_runs_system(conn, caller.tenant(), ids).await?)
 }
 
-fn judge(is_refused: bool) -> Result<(), ApiError> {
+fn reject_if(is_refused: bool) -> Result<(), ApiError> {
     if is_refused { Err(ApiError::Forbidden(Permission::SystemOperate)) } else { Ok(()) }
 }

@@ -5,11 +5,11 @@ mod change;
 pub(crate) mod explanations;
 pub(crate) mod export;
 mod history;
+mod job_events;
 pub(crate) mod job_types;
 mod life;
 pub(crate) mod previews;
 pub(crate) mod switches;
-mod told;
 pub(crate) mod trigger;
 
 use actix_web::{HttpResponse, web};
@@ -34,8 +34,10 @@ use crate::{error::field_error, http::cursor};
 pub(crate) use change::{patch, put, rollback};
 pub(super) use history::changes;
 pub(crate) use history::{dispatches, executions, version, versions};
+pub(super) use job_events::{
+    Cancellation, JobEvent, append_cancelled_runs, append_job_events, append_project_job_events,
+};
 pub(crate) use life::{delete, restore};
-pub(super) use told::{Cancellation, Told, tell, tell_of_cancelled, tell_within};
 
 /// `POST /jobs`
 pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
@@ -49,7 +51,12 @@ pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiEr
                 .await
                 .map_err(|error| field_error::save_refused(error, ""))?;
             audit::write(conn, &[auditing::of_job(&saved, &call.by)]).await?;
-            tell(conn, &[Told { event_type: append::JOB_CREATED, job: &saved.job }], &call.by).await?;
+            append_job_events(
+                conn,
+                &[JobEvent { event_type: append::JOB_CREATED, job: &saved.job }],
+                &call.by,
+            )
+            .await?;
             let id = saved.job.id;
             Ok::<_, ApiError>((created(saved.job)?, id))
         })
@@ -73,7 +80,7 @@ pub(crate) async fn list(
 ) -> Answer<Page<sched_wire::Job>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let is_counted = query.total == Some(true);
-    let (list, which) = meant(query)?;
+    let (list, which) = list_of_query(query)?;
     let (rows, followers, counted) = state
         .read(&identity, "list_jobs", async |conn: &mut Conn| {
             let rows = jobs::list(conn, tenant, &list, limit.rows()).await?;
@@ -99,7 +106,7 @@ pub(crate) async fn list(
 }
 
 /// Also returns the query that identifies the list in cursors.
-fn meant(query: JobsQuery) -> Result<(List, JobsQuery), ApiError> {
+fn list_of_query(query: JobsQuery) -> Result<(List, JobsQuery), ApiError> {
     let which = JobsQuery { limit: None, cursor: None, total: None, ..query.clone() };
     let order = order(query.sort.unwrap_or(JobSort::Name));
     let after = match query.cursor.as_deref() {
@@ -164,7 +171,7 @@ pub(crate) async fn get(
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     let reply = state
-        .look(&identity, "show_job", async |conn: &Conn| {
+        .read_prepared(&identity, "show_job", async |conn: &Conn| {
             if let Ok(id) = job.parse()
                 && let Some((found, is_followed)) =
                     jobs::by_id_and_whether_followed(conn, tenant, JobId(id)).await?
@@ -211,9 +218,9 @@ pub(super) async fn find(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<
 }
 
 /// The job with this id, deleted or not, or the existing job with this name.
-async fn find_ever(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
+async fn find_with_deleted(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
     if let Ok(id) = text.parse()
-        && let Some(job) = jobs::by_id_ever(conn, tenant, JobId(id)).await?
+        && let Some(job) = jobs::by_id_with_deleted(conn, tenant, JobId(id)).await?
     {
         return Ok(Some(job));
     }
@@ -228,13 +235,13 @@ pub(super) async fn listed_of(
     filter: Option<&str>,
 ) -> Result<Option<JobId>, ApiError> {
     match (of, filter) {
-        (Some(job), _) => id_ever(conn, tenant, job).await.map(Some),
+        (Some(job), _) => id_with_deleted(conn, tenant, job).await.map(Some),
         (None, Some(job)) => self::filter(conn, tenant, job).await.map(Some),
         (None, None) => Ok(None),
     }
 }
 
-async fn id_ever(conn: &Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
+async fn id_with_deleted(conn: &Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
     if let Ok(id) = text.parse()
         && jobs::is_there(conn, tenant, JobId(id)).await?
     {

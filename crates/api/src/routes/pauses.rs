@@ -4,7 +4,7 @@
 //! changes no run: waiting runs keep waiting, and running ones continue.
 
 use actix_web::{Handler, HttpResponse, web};
-use sched_model::definitions::pauses::{self, Target, Turn, TurnRequest};
+use sched_model::definitions::pauses::{self, PauseCommand, PauseRequest, Target};
 use sched_model::definitions::resources::Expected;
 use sched_model::domain::ids::{ProjectId, TenantId};
 use sched_model::identity::audit::AuditEntry;
@@ -33,27 +33,29 @@ pub(crate) enum Pausable {
     Tenant,
 }
 
-type Answered = Result<HttpResponse, ApiError>;
+type HandlerResult = Result<HttpResponse, ApiError>;
 
 /// `POST /{kind}/{name}/pause`
-pub(crate) fn pause(kind: Pausable) -> impl Handler<(Call, web::Path<String>, Body), Output = Answered> {
+pub(crate) fn pause(kind: Pausable) -> impl Handler<(Call, web::Path<String>, Body), Output = HandlerResult> {
     move |call: Call, name: web::Path<String>, body: Body| async move {
         if kind == Pausable::Job {
             return switches::pause(&call, &name, body).await;
         }
         let reason = reason(body)?;
-        turn(&call, kind, &name, Turn::Pause(reason.as_deref())).await
+        set_pause(&call, kind, &name, PauseCommand::Pause(reason.as_deref())).await
     }
 }
 
 /// `POST /{kind}/{name}/resume`
-pub(crate) fn resume(kind: Pausable) -> impl Handler<(Call, web::Path<String>, Body), Output = Answered> {
+pub(crate) fn resume(
+    kind: Pausable,
+) -> impl Handler<(Call, web::Path<String>, Body), Output = HandlerResult> {
     move |call: Call, name: web::Path<String>, body: Body| async move {
         if kind == Pausable::Job {
             return switches::resume(&call, &name, body).await;
         }
         let NoParameters {} = body.read_or_default()?;
-        turn(&call, kind, &name, Turn::Resume).await
+        set_pause(&call, kind, &name, PauseCommand::Resume).await
     }
 }
 
@@ -80,12 +82,12 @@ impl Pausable {
     }
 }
 
-async fn turn(call: &Call, kind: Pausable, name: &str, turn: Turn<'_>) -> Answered {
+async fn set_pause(call: &Call, kind: Pausable, name: &str, command: PauseCommand<'_>) -> HandlerResult {
     can_be_there(kind.name(), name)?;
     if kind == Pausable::Queue {
         may_touch_built_in(&call.identity, is_system_queue(call.tenant(), name))?;
     }
-    let change = Change { kind, name, turn, expected: call.expected()? };
+    let change = Change { kind, name, command, expected: call.expected()? };
     let written = match kind {
         Pausable::Tenant => {
             call.write_installation(kind.transaction(), async |conn: &mut Conn| {
@@ -100,7 +102,7 @@ async fn turn(call: &Call, kind: Pausable, name: &str, turn: Turn<'_>) -> Answer
     // Also when nothing changed: the hint of the first request may have been lost.
     if written.extra.is_some() {
         match kind {
-            Pausable::Queue => queues::tell_workers(&call.state, &[name.to_owned()]).await,
+            Pausable::Queue => queues::notify_workers(&call.state, &[name.to_owned()]).await,
             Pausable::Job | Pausable::Function | Pausable::Project | Pausable::Tenant => {
                 let wake = async |conn: &mut Conn| notify::dispatches_wait_again(conn).await;
                 call.state.hint("workers", wake).await;
@@ -122,7 +124,7 @@ struct Subject<'a> {
 struct Change<'a> {
     kind: Pausable,
     name: &'a str,
-    turn: Turn<'a>,
+    command: PauseCommand<'a>,
     expected: Expected,
 }
 
@@ -164,32 +166,32 @@ impl Change<'_> {
         let Subject { tenant, project, target } = subject;
         // The operator names a tenant by its slug; its own event and entry do not.
         let name = if target_is_tenant(target) { "" } else { self.name };
-        let request = TurnRequest { target, turn: self.turn, expected: self.expected };
-        let turned = pauses::turn(conn, tenant, request)
+        let request = PauseRequest { target, command: self.command, expected: self.expected };
+        let transition = pauses::set_pause(conn, tenant, request)
             .await
             .map_err(|error| refused(error, self.kind.name(), name))?;
-        if !turned.is_change() {
+        if !transition.is_change() {
             return Ok(());
         }
-        let words = words(target, self.turn);
+        let labels = labels(target, self.command);
         let entry = AuditEntry {
             tenant_id: Some(tenant),
             actor: by.actor.clone(),
-            action: words.action,
-            target_type: words.target_type,
+            action: labels.action,
+            target_type: labels.target_type,
             target_id: if target_is_tenant(target) { tenant.to_string() } else { name.to_owned() },
-            before: Some(plain(&turned.before)),
-            after: Some(plain(&turned.after)),
+            before: Some(plain(&transition.before)),
+            after: Some(plain(&transition.after)),
             request_id: Some(by.request.clone()),
             address: by.address.clone(),
         };
         audit::write(conn, &[entry]).await?;
-        let payload = json!({"name": name, "reason": turned.after.pause_reason, "by": by.source});
-        append::append(conn, &[event(tenant, project, words.event, payload)]).await?;
+        let payload = json!({"name": name, "reason": transition.after.pause_reason, "by": by.source});
+        append::append(conn, &[event(tenant, project, labels.event, payload)]).await?;
         tracing::info!(
             resource.kind = self.kind.name(),
             resource.name = name,
-            action = words.action,
+            action = labels.action,
             "pause changed"
         );
         Ok(())
@@ -200,13 +202,13 @@ const fn target_is_tenant(target: Target<'_>) -> bool {
     matches!(target, Target::Tenant)
 }
 
-struct Words {
+struct PauseLabels {
     action: &'static str,
     target_type: &'static str,
     event: &'static str,
 }
 
-fn words(target: Target<'_>, turn: Turn<'_>) -> Words {
+fn labels(target: Target<'_>, command: PauseCommand<'_>) -> PauseLabels {
     let (target_type, pause, resume) = match target {
         Target::Tenant => {
             ("tenant", ("pause_tenant", append::TENANT_PAUSED), ("resume_tenant", append::TENANT_RESUMED))
@@ -225,9 +227,9 @@ fn words(target: Target<'_>, turn: Turn<'_>) -> Words {
             ("resume_task_function", append::FUNCTION_RESUMED),
         ),
     };
-    let (action, event) = match turn {
-        Turn::Pause(_) => pause,
-        Turn::Resume => resume,
+    let (action, event) = match command {
+        PauseCommand::Pause(_) => pause,
+        PauseCommand::Resume => resume,
     };
-    Words { action, target_type, event }
+    PauseLabels { action, target_type, event }
 }

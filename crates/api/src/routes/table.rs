@@ -71,7 +71,7 @@ fn jobs() -> Vec<Path> {
             .post(
                 P::JobsWrite,
                 jobs::create,
-                operation("Create a job").takes::<wire::JobSpec>().created::<wire::Job>(),
+                operation("Create a job").accepts::<wire::JobSpec>().created::<wire::Job>(),
             ),
         at("/jobs/{job}")
             .get(P::JobsRead, jobs::get, operation("Show a job; a deleted one by its id").ok::<wire::Job>())
@@ -80,7 +80,7 @@ fn jobs() -> Vec<Path> {
                 jobs::put,
                 operation("Create or replace a job by name")
                     .if_match()
-                    .takes_named::<wire::JobSpec>()
+                    .accepts_named::<wire::JobSpec>()
                     .put::<wire::Job>(),
             )
             .patch(
@@ -106,7 +106,7 @@ fn jobs() -> Vec<Path> {
         at("/jobs/{job}/rollback").post(
             P::JobsWrite,
             jobs::rollback,
-            switched("Give a job the settings of an earlier version").takes::<wire::RollbackRequest>(),
+            switched("Give a job the settings of an earlier version").accepts::<wire::RollbackRequest>(),
         ),
         at("/jobs/{job}/versions").get(
             P::JobsRead,
@@ -141,7 +141,7 @@ fn jobs() -> Vec<Path> {
                 .if_match()
                 .may_take::<wire::TriggerRequest>()
                 .repeatable()
-                .gives::<wire::Triggered>(StatusCode::ACCEPTED),
+                .returns::<wire::Triggered>(StatusCode::ACCEPTED),
         ),
         at("/jobs/{job}/preview").get(
             P::JobsRead,
@@ -174,7 +174,7 @@ fn jobs() -> Vec<Path> {
             P::JobsRead,
             previews::of_schedule,
             operation("Preview the fire times of a schedule that is not saved")
-                .takes::<wire::PreviewRequest>()
+                .accepts::<wire::PreviewRequest>()
                 .ok::<wire::Preview>(),
         ),
         at("/apply").post(
@@ -182,7 +182,7 @@ fn jobs() -> Vec<Path> {
             apply::apply,
             operation("Apply a manifest: queues, calendars, functions, templates, jobs, notification channels and rules, all or none")
                 .query::<wire::ApplyQuery>()
-                .takes::<wire::Manifest>()
+                .accepts::<wire::Manifest>()
                 .ok::<wire::ApplyResult>(),
         ),
         at("/export").get(
@@ -209,7 +209,7 @@ fn definitions() -> Vec<Path> {
                 calendars::put,
                 operation("Create or replace a calendar")
                     .if_match()
-                    .takes_named::<wire::CalendarSpec>()
+                    .accepts_named::<wire::CalendarSpec>()
                     .put::<wire::Calendar>(),
             )
             .delete(
@@ -229,7 +229,7 @@ fn definitions() -> Vec<Path> {
                 queues::put,
                 operation("Create or replace a queue")
                     .if_match()
-                    .takes::<wire::QueueSpec>()
+                    .accepts::<wire::QueueSpec>()
                     .put::<wire::Queue>(),
             )
             .delete(
@@ -255,7 +255,7 @@ fn definitions() -> Vec<Path> {
                 secrets::put,
                 operation("Create or replace a secret")
                     .query::<wire::SecretQuery>()
-                    .takes::<wire::SecretSpec>()
+                    .accepts::<wire::SecretSpec>()
                     .if_match()
                     .put::<wire::Secret>(),
             )
@@ -278,7 +278,7 @@ fn definitions() -> Vec<Path> {
 }
 
 fn runs() -> Vec<Path> {
-    let retried = |summary| operation(summary).gives::<wire::Triggered>(StatusCode::ACCEPTED);
+    let retried = |summary| operation(summary).returns::<wire::Triggered>(StatusCode::ACCEPTED);
     let settled =
         |summary| operation(summary).may_take::<wire::DeadLettersCommand>().ok::<wire::DeadLettersSettled>();
     vec![
@@ -301,7 +301,7 @@ fn runs() -> Vec<Path> {
             operation("Cancel a waiting or running run")
                 .may_take::<wire::ReasonRequest>()
                 .ok::<wire::Cancelled>()
-                .gives::<wire::Cancelled>(StatusCode::ACCEPTED),
+                .returns::<wire::Cancelled>(StatusCode::ACCEPTED),
         ),
         at("/runs/{id}/retry").post(
             P::RunsOperate,
@@ -413,7 +413,7 @@ fn fleet() -> Vec<Path> {
             fleet::step_down,
             operation("Let the leader step down")
                 .may_take::<wire::StepDownRequest>()
-                .gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
+                .returns::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
         ),
         at("/metrics").get(
             P::RunsRead,

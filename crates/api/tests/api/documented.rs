@@ -37,7 +37,7 @@ pub(crate) async fn check(addr: SocketAddr, method: &str, path: &str, answer: &A
     });
     // If this API has ended, the next answer requests the document again.
     let Ok(document) = document.await else { return };
-    if let Err(wrong) = document.judge(method, path, answer) {
+    if let Err(wrong) = document.check(method, path, answer) {
         panic!("{method} {path} {}: {wrong}: {}", answer.status, answer.body);
     }
 }
@@ -51,7 +51,7 @@ impl Document {
         Self { paths, components: document["components"].take(), schemas: Mutex::default() }
     }
 
-    fn judge(&self, method: &str, path: &str, answer: &Answer) -> Result<(), String> {
+    fn check(&self, method: &str, path: &str, answer: &Answer) -> Result<(), String> {
         // Undocumented paths are rejected before any documented handler runs.
         let Some((pattern, methods)) = self.find(path) else { return Ok(()) };
         let Some(operation) = methods.get(method.to_lowercase()) else { return Ok(()) };
@@ -156,7 +156,7 @@ fn an_answer_that_is_not_as_documented_is_found() {
     }));
     let judge = |status: u16, media: &str, body: &str| {
         let headers = vec![("Content-Type".to_owned(), media.to_owned())];
-        document.judge("GET", "/api/v1/a/1", &Answer { status, headers, body: body.to_owned() })
+        document.check("GET", "/api/v1/a/1", &Answer { status, headers, body: body.to_owned() })
     };
     assert_eq!(judge(200, "application/json; charset=utf-8", r#"{"b": "c"}"#), Ok(()));
     assert_eq!(judge(404, "application/problem+json", "{}"), Ok(()));

@@ -9,7 +9,8 @@ use chrono::{DateTime, Utc};
 
 use super::timeline::{Occurrence, Occurrences, Segment, segments};
 use super::{
-    Dispatched, Evidence, ExplainError, Explanation, Fate, Line, MAX_FIRE_TIMES, PauseInForce, Skip, Summary,
+    DispatchRecord, Evidence, ExplainError, Explanation, Fate, MAX_FIRE_TIMES, PauseInForce, Skip, Summary,
+    TimelineEntry,
 };
 use sched_timetable::SkipReason;
 
@@ -30,7 +31,9 @@ pub fn explain(
     }
     let mut lines = Lines::new(evidence, from, to);
     if from < evidence.created_at {
-        lines.all.push(Line { count: 0, ..line(from, evidence.created_at.min(to), Fate::NotCreated) });
+        lines
+            .all
+            .push(TimelineEntry { count: 0, ..line(from, evidence.created_at.min(to), Fate::NotCreated) });
     }
     let mut room = MAX_FIRE_TIMES;
     for segment in segments(evidence, from, to) {
@@ -52,18 +55,18 @@ pub fn explain(
     Ok(Explanation { lines, triggers: evidence.triggers.clone(), summary })
 }
 
-fn line(first: DateTime<Utc>, last: DateTime<Utc>, fate: Fate) -> Line {
-    Line { first, last, count: 1, is_count_exact: true, version: None, moved_from: None, fate }
+fn line(first: DateTime<Utc>, last: DateTime<Utc>, fate: Fate) -> TimelineEntry {
+    TimelineEntry { first, last, count: 1, is_count_exact: true, version: None, moved_from: None, fate }
 }
 
 struct Lines<'a> {
     evidence: &'a Evidence,
     from: DateTime<Utc>,
     to: DateTime<Utc>,
-    dispatches: BTreeMap<DateTime<Utc>, &'a Dispatched>,
+    dispatches: BTreeMap<DateTime<Utc>, &'a DispatchRecord>,
     skips: BTreeMap<DateTime<Utc>, &'a Skip>,
     used: HashSet<DateTime<Utc>>,
-    all: Vec<Line>,
+    all: Vec<TimelineEntry>,
 }
 
 impl<'a> Lines<'a> {
@@ -84,11 +87,11 @@ impl<'a> Lines<'a> {
         for (at, occurrence) in &found.fires {
             let fate = self.fate(segment, *at, *occurrence);
             let moved_from = occurrence.moved_from;
-            self.all.push(Line { version, moved_from, ..line(*at, *at, fate) });
+            self.all.push(TimelineEntry { version, moved_from, ..line(*at, *at, fate) });
         }
         for (nominal, to) in &found.moved {
             let fate = Fate::Moved { to: *to };
-            self.all.push(Line { version, count: 0, ..line(*nominal, *nominal, fate) });
+            self.all.push(TimelineEntry { version, count: 0, ..line(*nominal, *nominal, fate) });
         }
     }
 
@@ -100,7 +103,7 @@ impl<'a> Lines<'a> {
             "the fire times of version {} cannot be computed any more: {error}",
             segment.version.number
         );
-        self.all.push(Line { count: 0, ..line(first, last, Fate::Unclear { why }) });
+        self.all.push(TimelineEntry { count: 0, ..line(first, last, Fate::Unclear { why }) });
     }
 
     /// The cursor, if no schedule names it: a change of the job left this fire due.
@@ -126,7 +129,7 @@ impl<'a> Lines<'a> {
             if !self.used.contains(first) {
                 let fate = self.skipped(skip, *first);
                 let (count, is_count_exact) = (skip.count, skip.is_count_exact);
-                self.all.push(Line { count, is_count_exact, ..line(*first, skip.last, fate) });
+                self.all.push(TimelineEntry { count, is_count_exact, ..line(*first, skip.last, fate) });
             }
         }
     }
@@ -210,12 +213,12 @@ impl<'a> Lines<'a> {
     fn unclear(&self, segment: &Segment<'_>) -> Option<Fate> {
         let names = &segment.settings()?.calendars;
         let changed =
-            |known: &&super::KnownCalendar| names.contains(&known.name) && known.updated_at > segment.after;
+            |known: &&super::CalendarFacts| names.contains(&known.name) && known.updated_at > segment.after;
         let calendar = self.evidence.calendars.iter().filter(|_| segment.moves_fires()).find(changed)?;
         let why = format!(
             "the calendar {} was changed at {}, and it is not known to which day it moved fires before",
             calendar.name,
-            super::words::instant(calendar.updated_at)
+            super::phrases::instant(calendar.updated_at)
         );
         Some(Fate::Unclear { why })
     }
@@ -242,9 +245,9 @@ impl<'a> Lines<'a> {
 }
 
 /// Merges neighbours of one fate.
-fn collapsed(mut lines: Vec<Line>) -> Vec<Line> {
+fn collapsed(mut lines: Vec<TimelineEntry>) -> Vec<TimelineEntry> {
     lines.sort_by_key(|line| (line.first, line.count));
-    let mut all: Vec<Line> = Vec::new();
+    let mut all: Vec<TimelineEntry> = Vec::new();
     for line in lines {
         match all.last_mut() {
             Some(last) if shares_fate(last, &line) => {
@@ -258,8 +261,8 @@ fn collapsed(mut lines: Vec<Line>) -> Vec<Line> {
     all
 }
 
-fn shares_fate(a: &Line, b: &Line) -> bool {
-    let is_one = |line: &Line| {
+fn shares_fate(a: &TimelineEntry, b: &TimelineEntry) -> bool {
+    let is_one = |line: &TimelineEntry| {
         matches!(
             line.fate,
             Fate::Dispatched(_) | Fate::TwoFates { .. } | Fate::Moved { .. } | Fate::NotCreated

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Fate, Line};
+use super::{Fate, TimelineEntry};
 use sched_timetable::SkipReason;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,7 +24,7 @@ pub struct Summary {
     pub triggers: u64,
 }
 
-impl Line {
+impl TimelineEntry {
     /// False for hypothetical fire times and for those that a calendar moved away.
     #[must_use]
     pub fn is_of_fire_times(&self) -> bool {
@@ -35,7 +35,7 @@ impl Line {
 }
 
 impl Summary {
-    pub(super) fn of(lines: &[Line], triggers: usize) -> Self {
+    pub(super) fn of(lines: &[TimelineEntry], triggers: usize) -> Self {
         let triggers = u64::try_from(triggers).unwrap_or(u64::MAX);
         let mut summary = Self { triggers, ..Self::default() };
         for line in lines {
@@ -44,7 +44,7 @@ impl Summary {
         summary
     }
 
-    fn add(&mut self, line: &Line) {
+    fn add(&mut self, line: &TimelineEntry) {
         let count = line.count;
         let place = match &line.fate {
             Fate::Dispatched(_) => &mut self.dispatched,

@@ -81,10 +81,10 @@ fn skip(first: &str, last: &str, count: u64, reason: SkipReason) -> Skip {
     }
 }
 
-fn dispatch(fire: &str) -> Dispatched {
+fn dispatch(fire: &str) -> DispatchRecord {
     let fire = at(fire);
     let after = |milliseconds| fire + TimeDelta::milliseconds(milliseconds);
-    Dispatched {
+    DispatchRecord {
         id: DispatchId(Uuid::from_u128(7)),
         scheduled_for: fire,
         created_at: after(12),
@@ -147,12 +147,12 @@ fn explained(evidence: &Evidence, from: &str, to: &str) -> Explanation {
 /// `first-last count fate`, in hours and minutes.
 fn shown(explanation: &Explanation) -> Vec<String> {
     let time = |at: DateTime<Utc>| at.format("%H:%M").to_string();
-    let line = |line: &Line| {
+    let line = |line: &TimelineEntry| {
         let reason = match &line.fate {
             Fate::Skipped { skip, .. } => format!(" {}", skip.reason),
             _ => String::new(),
         };
-        format!("{}-{} {} {}{reason}", time(line.first), time(line.last), line.count, line.fate.word())
+        format!("{}-{} {} {}{reason}", time(line.first), time(line.last), line.count, line.fate.as_str())
     };
     explanation.lines.iter().map(line).collect()
 }

@@ -3,13 +3,13 @@
 //! queue.
 //!
 //! `sched_model::explain::blockers` reads the facts, this module decides which of them block, and
-//! `words` writes the sentences. Every blocker is reported, so that no limit hides behind a pause.
+//! `phrases` writes the sentences. Every blocker is reported, so that no limit hides behind a pause.
 //! Pure. The result describes the state at the time of the read, which holds no lock.
 
 mod facts;
+mod phrases;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use chrono::{DateTime, Utc};
 
@@ -19,7 +19,7 @@ use crate::lease::Leadership;
 use sched_timetable::{Calendar, JobType};
 
 pub use facts::{
-    Bounded, Holder, JobFacts, Paused, Pending, QueueFacts, Quota, Rate, RunningQuota, Upstream,
+    BoundedCount, Holder, JobFacts, PausedResource, Pending, QueueFacts, Quota, Rate, RunningQuota, Upstream,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Wait {
         until: Option<DateTime<Utc>>,
     },
     /// Its runs are not claimed, and its fires are skipped.
-    ProjectPaused(Paused),
+    ProjectPaused(PausedResource),
     /// The same for the tenant.
     TenantPaused,
     /// The same for the queue.
@@ -50,7 +50,7 @@ pub enum Wait {
         function: String,
     },
     /// Its runs are not claimed, and fires of its jobs are skipped.
-    FunctionPaused(Paused),
+    FunctionPaused(PausedResource),
     /// A calendar excludes the next fire time.
     Calendar {
         calendars: Vec<String>,
@@ -69,7 +69,7 @@ pub enum Wait {
     },
     Overlap {
         holders: Vec<Holder>,
-        before: Bounded,
+        before: BoundedCount,
     },
     /// `max_instances` runs are open; the overlap policy decides about the next fire.
     JobFull {
@@ -96,7 +96,7 @@ pub enum Wait {
     /// Claimed after the runs before it, as soon as a slot is free.
     Turn {
         queue: String,
-        ahead: Bounded,
+        ahead: BoundedCount,
         workers: i64,
         slots: i64,
         busy: i64,

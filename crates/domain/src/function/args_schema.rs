@@ -132,14 +132,14 @@ pub fn misfits(schema: Option<&Value>, args: &Value) -> Vec<Misfit> {
 /// Parses a schema, or returns it from the cache.
 fn read(schema: &Value) -> Result<Arc<ArgsSchema>, Misfit> {
     static READ: Mutex<VecDeque<(Value, Arc<ArgsSchema>)>> = Mutex::new(VecDeque::new());
-    let known = || READ.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, found)) = known().iter().find(|(text, _)| text == schema) {
+    let cache = || READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, found)) = cache().iter().find(|(text, _)| text == schema) {
         return Ok(Arc::clone(found));
     }
     let found = Arc::new(ArgsSchema::parse(schema)?);
-    let mut kept = known();
-    kept.truncate(KEPT - 1);
-    kept.push_front((schema.clone(), Arc::clone(&found)));
+    let mut cached = cache();
+    cached.truncate(KEPT - 1);
+    cached.push_front((schema.clone(), Arc::clone(&found)));
     Ok(found)
 }
 

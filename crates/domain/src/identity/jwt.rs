@@ -107,7 +107,7 @@ impl<'a> UnverifiedJwt<'a> {
         keys: &[VerifyingKey],
         now: DateTime<Utc>,
     ) -> Result<JwtSubject, JwtError> {
-        self.signed(rules, keys)?.judge(rules, now)
+        self.signed(rules, keys)?.verify_claims(rules, now)
     }
 
     /// Checks header, signature, issuer and audience, which need no clock. No claim is read before
@@ -159,7 +159,7 @@ impl SignedJwt {
     }
 
     /// Checks the times against `now`.
-    pub fn judge(&self, rules: &JwtRules, now: DateTime<Utc>) -> Result<JwtSubject, JwtError> {
+    pub fn verify_claims(&self, rules: &JwtRules, now: DateTime<Utc>) -> Result<JwtSubject, JwtError> {
         check_times(&self.claims, now)?;
         subject(&self.claims, rules)
     }

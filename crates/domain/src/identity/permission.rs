@@ -92,7 +92,7 @@ impl Permissions {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Principal {
     Member {
         role: Role,
         is_system_operator: bool,
@@ -101,7 +101,7 @@ pub enum Standing {
     Tenant,
 }
 
-impl Standing {
+impl Principal {
     /// `None` means no limit.
     #[must_use]
     pub fn permissions(self, scopes: Option<Permissions>) -> Permissions {

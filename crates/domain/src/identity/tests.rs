@@ -41,7 +41,7 @@ fn roles_have_exactly_the_permissions_of_the_table() {
     assert_eq!(TABLE.iter().map(|(word, _)| *word).collect::<Vec<_>>(), Permission::WORDS);
     for &role in Role::ALL {
         for is_system_operator in [false, true] {
-            let permissions = Standing::Member { role, is_system_operator }.permissions(None);
+            let permissions = Principal::Member { role, is_system_operator }.permissions(None);
             for (word, holders) in TABLE {
                 let expected =
                     holders.contains(&role.as_str()) || is_system_operator && holders.contains(&"system");
@@ -73,13 +73,13 @@ fn documentation_has_the_same_table() {
 #[test]
 fn scopes_only_remove_permissions() {
     for &role in Role::ALL {
-        let standing = Standing::Member { role, is_system_operator: true };
+        let principal = Principal::Member { role, is_system_operator: true };
         for &scope in Permission::ALL {
             let scopes = scopes_of(&[scope.as_str()]);
-            let bounded = standing.permissions(scopes);
+            let bounded = principal.permissions(scopes);
             assert_eq!(
                 bounded.iter().collect::<Vec<_>>().len(),
-                usize::from(standing.permissions(None).has(scope))
+                usize::from(principal.permissions(None).has(scope))
             );
         }
     }
@@ -88,9 +88,9 @@ fn scopes_only_remove_permissions() {
 
 #[test]
 fn tenant_key_has_only_its_tenant_scopes() {
-    assert_eq!(Standing::Tenant.permissions(None), Permissions::default());
+    assert_eq!(Principal::Tenant.permissions(None), Permissions::default());
     let all: Vec<&str> = Permission::WORDS.to_vec();
-    let permissions = Standing::Tenant.permissions(scopes_of(&all));
+    let permissions = Principal::Tenant.permissions(scopes_of(&all));
     for &permission in Permission::ALL {
         assert_eq!(permissions.has(permission), permission.least_role().is_some(), "{permission}");
     }
@@ -98,9 +98,9 @@ fn tenant_key_has_only_its_tenant_scopes() {
 
 #[test]
 fn unknown_scope_grants_nothing() {
-    let standing = Standing::Member { role: Role::Owner, is_system_operator: true };
-    assert_eq!(standing.permissions(scopes_of(&["dreams:read"])), Permissions::default());
-    let some = standing.permissions(scopes_of(&["dreams:read", "jobs:read"]));
+    let principal = Principal::Member { role: Role::Owner, is_system_operator: true };
+    assert_eq!(principal.permissions(scopes_of(&["dreams:read"])), Permissions::default());
+    let some = principal.permissions(scopes_of(&["dreams:read", "jobs:read"]));
     assert_eq!(some.iter().collect::<Vec<_>>(), [Permission::JobsRead]);
 }
 

@@ -19,13 +19,13 @@ use self::places::Text;
 pub const MOST_PARAMETERS: usize = 50;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct TemplateMistake {
     /// JSON pointer into the template or the values.
     pub pointer: String,
     pub message: String,
 }
 
-impl Wrong {
+impl TemplateMistake {
     fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), message: message.into() }
     }
@@ -50,12 +50,12 @@ impl Template {
     /// Pointers go into an object of `parameters` and `job`. Does not check whether the result is a
     /// valid job.
     #[must_use]
-    pub fn mistakes(&self) -> Vec<Wrong> {
+    pub fn mistakes(&self) -> Vec<TemplateMistake> {
         let mut found = Vec::new();
         if self.parameters.len() > MOST_PARAMETERS {
             let message =
                 format!("has {} parameters; a template has at most {MOST_PARAMETERS}", self.parameters.len());
-            found.push(Wrong::at("/parameters", message));
+            found.push(TemplateMistake::at("/parameters", message));
         }
         for (name, parameter) in &self.parameters {
             parameter.mistakes(name, &mut found);
@@ -68,7 +68,7 @@ impl Template {
         for name in self.parameters.keys().filter(|name| !used.contains(name)) {
             let message =
                 format!("is used nowhere in `job`; write {{{{{name}}}}} where it belongs, or remove it");
-            found.push(Wrong::at(below("/parameters", name), message));
+            found.push(TemplateMistake::at(below("/parameters", name), message));
         }
         found
     }
@@ -94,7 +94,7 @@ impl Template {
         found
     }
 
-    fn known(&self) -> String {
+    fn list_parameters(&self) -> String {
         if self.parameters.is_empty() {
             return "it has no parameters".to_owned();
         }
@@ -108,7 +108,7 @@ struct PlaceCheck<'a> {
     template: &'a Template,
     /// The names of the parameters that have a placeholder.
     used: Vec<&'a String>,
-    found: Vec<Wrong>,
+    found: Vec<TemplateMistake>,
 }
 
 impl PlaceCheck<'_> {
@@ -116,7 +116,7 @@ impl PlaceCheck<'_> {
         match value {
             Value::String(text) => match Text::parse(text) {
                 Ok(text) => self.check_text(&text, at),
-                Err(message) => self.found.push(Wrong::at(at, message)),
+                Err(message) => self.found.push(TemplateMistake::at(at, message)),
             },
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
@@ -127,7 +127,7 @@ impl PlaceCheck<'_> {
                 for (key, value) in fields {
                     let at = below(at, key);
                     if places::has_any(key) {
-                        self.found.push(Wrong::at(&*at, "keys are not filled in; only values are"));
+                        self.found.push(TemplateMistake::at(&*at, "keys are not filled in; only values are"));
                     }
                     self.check(value, &at);
                 }
@@ -139,9 +139,9 @@ impl PlaceCheck<'_> {
     fn check_text(&mut self, text: &Text, at: &str) {
         for name in text.names() {
             let Some((name, parameter)) = self.template.parameters.get_key_value(name) else {
-                self.found.push(Wrong::at(
+                self.found.push(TemplateMistake::at(
                     at,
-                    format!("there is no parameter {name:?}; {}", self.template.known()),
+                    format!("there is no parameter {name:?}; {}", self.template.list_parameters()),
                 ));
                 continue;
             };
@@ -151,11 +151,11 @@ impl PlaceCheck<'_> {
             }
             if !parameter.kind.is_scalar() {
                 let message = format!("{name} is of type {} and cannot be used within text", parameter.kind);
-                self.found.push(Wrong::at(at, message));
+                self.found.push(TemplateMistake::at(at, message));
             } else if !parameter.always_has_value() {
                 let message =
                     format!("{name} may have no value, and the text around it needs one: give it a default");
-                self.found.push(Wrong::at(at, message));
+                self.found.push(TemplateMistake::at(at, message));
             }
         }
     }

@@ -42,7 +42,7 @@ statement! {
 }
 
 /// Health of the installation. Needs no tenant.
-pub async fn look(conn: &mut Conn) -> DbResult<Health> {
+pub async fn load(conn: &mut Conn) -> DbResult<Health> {
     Ok(Look {}.get_result(conn).await?)
 }
 

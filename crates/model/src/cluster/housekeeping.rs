@@ -2,7 +2,7 @@
 //!
 //! The settings are those of schedulers. The built-in jobs run on workers, and must not delete by
 //! their own settings what a scheduler was configured to keep. So the leader writes its settings
-//! ([`tell`]), in fenced transactions, and the jobs read them ([`told`]). In the other direction, a
+//! ([`store`]), in fenced transactions, and the jobs read them ([`load`]). In the other direction, a
 //! job that has deleted all expired data writes a mark ([`note_retained`]), and the leader does the
 //! work itself while there is no fresh mark. There is one row; a process that dies leaves it
 //! unchanged.
@@ -45,18 +45,18 @@ struct Row {
 }
 
 impl Row {
-    fn of(told: &Housekeeping) -> Self {
+    fn of(settings: &Housekeeping) -> Self {
         let days = |days: u32| i32::try_from(days).unwrap_or(i32::MAX);
         // At least one second: a shorter time would become zero.
         let seconds = |time: Duration| i64::try_from(time.as_secs().max(1)).unwrap_or(i64::MAX);
         Self {
-            finished_days: days(told.retention.finished_days),
-            dead_letter_days: days(told.retention.dead_letter_days),
-            audit_days: days(told.retention.audit_days),
-            idempotency_key_seconds: seconds(told.idempotency_keys),
-            history_expiry: told.expiry.as_str().to_owned(),
-            stale_scheduler_seconds: seconds(told.stale_scheduler),
-            stale_worker_seconds: seconds(told.stale_worker),
+            finished_days: days(settings.retention.finished_days),
+            dead_letter_days: days(settings.retention.dead_letter_days),
+            audit_days: days(settings.retention.audit_days),
+            idempotency_key_seconds: seconds(settings.idempotency_keys),
+            history_expiry: settings.expiry.as_str().to_owned(),
+            stale_scheduler_seconds: seconds(settings.stale_scheduler),
+            stale_worker_seconds: seconds(settings.stale_worker),
         }
     }
 
@@ -85,8 +85,8 @@ impl Row {
 
 /// Stores the leader's settings if they differ from the stored ones; returns whether it wrote. Call
 /// it in a fenced transaction.
-pub async fn tell(conn: &mut Conn, told: &Housekeeping) -> DbResult<bool> {
-    let row = Row::of(told);
+pub async fn store(conn: &mut Conn, settings: &Housekeeping) -> DbResult<bool> {
+    let row = Row::of(settings);
     let stored: Option<Row> =
         housekeeping::table.select(Row::as_select()).get_result(conn).await.optional()?;
     if stored.as_ref() == Some(&row) {
@@ -103,7 +103,7 @@ pub async fn tell(conn: &mut Conn, told: &Housekeeping) -> DbResult<bool> {
 }
 
 /// The settings of the latest leader; `None` if no scheduler has led since the table exists.
-pub async fn told(conn: &mut Conn) -> DbResult<Option<Housekeeping>> {
+pub async fn load(conn: &mut Conn) -> DbResult<Option<Housekeeping>> {
     let row: Option<Row> = housekeeping::table.select(Row::as_select()).get_result(conn).await.optional()?;
     row.map(Row::read).transpose()
 }

@@ -56,7 +56,7 @@ pub struct Instance {
 impl Instance {
     /// Time of the request to step down from the present term.
     #[must_use]
-    pub fn asked_to_step_down_at(&self) -> Option<DateTime<Utc>> {
+    pub fn step_down_requested_at(&self) -> Option<DateTime<Utc>> {
         self.step_down_requested_at.filter(|_| self.term.is_some() && self.term == self.step_down_term)
     }
 }
@@ -116,10 +116,10 @@ statement! {
 pub async fn heartbeat(conn: &mut Conn, id: InstanceId, clock_offset: Option<f64>) -> DbResult<Heartbeat> {
     type Row = (Option<Term>, Option<DateTime<Utc>>, Option<Term>, DateTime<Utc>);
     let row: Option<Row> = Renew { clock_offset, id }.get_result(conn).await.optional()?;
-    Ok(row.map_or(Heartbeat::Unregistered, |(term, leader_since, asked, at)| Heartbeat::Recorded {
+    Ok(row.map_or(Heartbeat::Unregistered, |(term, leader_since, requested, at)| Heartbeat::Recorded {
         term,
         leader_since,
-        step_down: term.is_some() && term == asked,
+        step_down: term.is_some() && term == requested,
         at,
     }))
 }
@@ -168,7 +168,7 @@ statement! {
 
 /// The new term, and the previous one.
 #[derive(Queryable)]
-struct Begun {
+struct NewTerm {
     term: Term,
     hostname: String,
     pid: i32,
@@ -176,7 +176,7 @@ struct Begun {
     former_end: Option<String>,
 }
 
-fn leader_changed(id: InstanceId, begun: &Begun) -> NewEvent {
+fn leader_changed(id: InstanceId, new_term: &NewTerm) -> NewEvent {
     NewEvent {
         tenant_id: None,
         project_id: None,
@@ -185,11 +185,11 @@ fn leader_changed(id: InstanceId, begun: &Begun) -> NewEvent {
         event_type: append::LEADER_CHANGED,
         payload: serde_json::json!({
             "instance_id": id,
-            "hostname": begun.hostname,
-            "pid": begun.pid,
-            "term": begun.term,
-            "former_term": begun.former_term,
-            "former_end_reason": begun.former_end,
+            "hostname": new_term.hostname,
+            "pid": new_term.pid,
+            "term": new_term.term,
+            "former_term": new_term.former_term,
+            "former_end_reason": new_term.former_end,
         }),
     }
 }
@@ -213,12 +213,12 @@ pub async fn take_over(conn: &mut Conn, id: InstanceId, lease: Duration) -> DbRe
             }
             None => {}
         }
-        let begun: Option<Begun> = Lead { id }.get_result(conn).await.optional()?;
+        let new_term: Option<NewTerm> = Lead { id }.get_result(conn).await.optional()?;
         // The row of this scheduler was removed because it seemed dead: it must register again
         // first.
-        let Some(begun) = begun else { return Ok(TakeOver::Held) };
-        append::append(conn, &[leader_changed(id, &begun)]).await?;
-        Ok(TakeOver::Leading(begun.term))
+        let Some(new_term) = new_term else { return Ok(TakeOver::Held) };
+        append::append(conn, &[leader_changed(id, &new_term)]).await?;
+        Ok(TakeOver::Leading(new_term.term))
     })
     .await;
     match taken {

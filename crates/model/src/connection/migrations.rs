@@ -146,14 +146,14 @@ pub async fn status(conn: &mut Conn) -> DbResult<Vec<MigrationState>> {
 /// # Errors
 /// The schema does not fit; the error names the command that fixes it.
 pub async fn check(conn: &mut Conn) -> Result<(), SchemaError> {
-    judge(&status(conn).await?)
+    check_states(&status(conn).await?)
 }
 
 /// Checks whether this program can run on a schema with these migrations.
 ///
 /// # Errors
 /// The schema does not fit; the error names the command that fixes it.
-pub fn judge(states: &[MigrationState]) -> Result<(), SchemaError> {
+pub fn check_states(states: &[MigrationState]) -> Result<(), SchemaError> {
     if let Some(newest) = states.iter().rfind(|state| !state.is_known) {
         return Err(SchemaError::Newer { newest: newest.name.clone() });
     }

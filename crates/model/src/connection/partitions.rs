@@ -38,14 +38,14 @@ statement! {
 /// and does not block the rest.
 pub async fn make_ahead(conn: &mut Conn) -> DbResult<Vec<String>> {
     let missing: Vec<(String, String)> = Missing { months: MONTHS_AHEAD }.load(conn).await?;
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for (name, statement) in missing {
         let making = transaction::transact(conn, "make_partition", async |conn: &mut Conn| {
             conn.batch_execute(PATIENCE).await?;
             Ok::<_, DbError>(conn.batch_execute(&statement).await?)
         });
         match making.await {
-            Ok(()) => made.push(name),
+            Ok(()) => created.push(name),
             Err(error) if error.is_outage() => return Err(error),
             Err(error @ DbError::TimedOut(_)) => {
                 tracing::info!(
@@ -59,7 +59,7 @@ pub async fn make_ahead(conn: &mut Conn) -> DbResult<Vec<String>> {
             }
         }
     }
-    Ok(made)
+    Ok(created)
 }
 
 /// A month older than the retention.

@@ -34,7 +34,6 @@ pub struct DatabaseSettings {
     pub url: String,
     /// The `application_name` in the server's views.
     pub application: String,
-    /// Maximum connections of the pool.
     pub pool_size: usize,
     /// Maximum wait for a connection, new or pooled.
     pub connect_timeout: Duration,
@@ -79,7 +78,6 @@ impl DatabaseSettings {
     }
 }
 
-/// Invalid settings.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidDatabaseSettings {
     /// The URL is invalid.
@@ -102,11 +100,8 @@ pub enum InvalidDatabaseSettings {
 /// Usage of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolStatus {
-    /// Maximum connections.
     pub most: usize,
-    /// Open connections.
     pub open: usize,
-    /// Connections in use.
     pub in_use: usize,
     /// Callers that wait for a connection.
     pub waiting: usize,
@@ -115,7 +110,6 @@ pub struct PoolStatus {
 /// A connection of a pool, which returns to it when dropped.
 pub type Pooled = Object<AsyncPgConnection>;
 
-/// Access to the database.
 #[derive(Clone)]
 pub struct Database {
     pool: Pool<AsyncPgConnection>,
@@ -186,7 +180,6 @@ impl Database {
         }
     }
 
-    /// The current usage of the pool.
     #[must_use]
     pub fn pool_status(&self) -> PoolStatus {
         let status = self.pool.status();
@@ -216,9 +209,10 @@ impl Database {
     /// Whether two concurrent connections share one session of the server, as through a pooler in
     /// transaction mode. A busy pooler may hide it.
     pub async fn shares_sessions(&self) -> DbResult<bool> {
-        let asked = tokio::time::timeout(self.connector.timeout * 2, self.connector.shares_sessions()).await;
-        let asked = asked.map_err(|elapsed| DbError::Unavailable(Box::new(elapsed)))?;
-        asked.map_err(|error| DbError::Unavailable(Box::new(error)))
+        let shares_sessions =
+            tokio::time::timeout(self.connector.timeout * 2, self.connector.shares_sessions()).await;
+        let shares_sessions = shares_sessions.map_err(|elapsed| DbError::Unavailable(Box::new(elapsed)))?;
+        shares_sessions.map_err(|error| DbError::Unavailable(Box::new(error)))
     }
 
     /// Closes the pool's connections.

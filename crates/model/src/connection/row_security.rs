@@ -36,12 +36,12 @@ impl Scope {
     /// Rows of one tenant.
     #[must_use]
     pub const fn tenant(tenant: TenantId) -> Self {
-        Self { tenant: Some(tenant), ..Self::nobody() }
+        Self { tenant: Some(tenant), ..Self::no_tenant() }
     }
 
     /// No tenant's rows: only the database functions that need no tenant.
     #[must_use]
-    pub const fn nobody() -> Self {
+    pub const fn no_tenant() -> Self {
         Self {
             tenant: None,
             is_system: false,

@@ -131,7 +131,11 @@ pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbRe
 }
 
 /// The function with this name, locked against deletion until the end of the transaction.
-pub(crate) async fn hold(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Function>> {
+pub(crate) async fn lock_for_use(
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: &str,
+) -> DbResult<Option<Function>> {
     let row: Option<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
         .filter(task_functions::name.eq(name))

@@ -3,7 +3,7 @@
 //! Ticks and claims read the switches: from the commit on, they dispatch and claim nothing of a
 //! paused resource. The tick records the fire times of the pause as skipped
 //! ([`crate::dispatching::tick`]). A paused queue also holds its runs, and the waiting runs of
-//! other paused resources keep waiting ([`crate::dispatching::overlap_queue::hold`]). Running work
+//! other paused resources keep waiting ([`crate::dispatching::overlap_queue::queue_paused`]). Running work
 //! continues.
 
 use chrono::{DateTime, Utc};
@@ -26,7 +26,7 @@ pub enum Target<'a> {
 
 /// The action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn<'a> {
+pub enum PauseCommand<'a> {
     /// Pause, or change the reason of a pause; `None` keeps the reason.
     Pause(Option<&'a str>),
     /// Resume.
@@ -35,16 +35,16 @@ pub enum Turn<'a> {
 
 /// State of a kill switch.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Standing {
+pub struct PauseState {
     pub is_paused: bool,
     pub pause_reason: Option<String>,
 }
 
-impl Standing {
-    fn after(&self, turn: Turn<'_>) -> Self {
-        match turn {
-            Turn::Resume => Self { is_paused: false, pause_reason: None },
-            Turn::Pause(reason) => {
+impl PauseState {
+    fn after(&self, command: PauseCommand<'_>) -> Self {
+        match command {
+            PauseCommand::Resume => Self { is_paused: false, pause_reason: None },
+            PauseCommand::Pause(reason) => {
                 let reason = reason.map(str::to_owned).or_else(|| self.pause_reason.clone());
                 Self { is_paused: true, pause_reason: reason }
             }
@@ -52,14 +52,14 @@ impl Standing {
     }
 }
 
-/// Result of [`turn`].
+/// Result of [`set_pause`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turned {
-    pub before: Standing,
-    pub after: Standing,
+pub struct PauseTransition {
+    pub before: PauseState,
+    pub after: PauseState,
 }
 
-impl Turned {
+impl PauseTransition {
     /// Whether anything was written.
     #[must_use]
     pub fn is_change(&self) -> bool {
@@ -67,8 +67,8 @@ impl Turned {
     }
 }
 
-macro_rules! turn_row {
-    ($conn:ident, $table:ident, $row:expr, $turn:ident, $expected:ident) => {{
+macro_rules! set_pause_row {
+    ($conn:ident, $table:ident, $row:expr, $command:ident, $expected:ident) => {{
         let row = $row;
         let found: Option<(bool, Option<String>, DateTime<Utc>)> = row
             .select(($table::is_paused, $table::pause_reason, $table::updated_at))
@@ -78,27 +78,27 @@ macro_rules! turn_row {
             .optional()?;
         let (is_paused, pause_reason, updated_at) = found.ok_or(ChangeError::NotFound)?;
         $expected.of_present(updated_at)?;
-        let before = Standing { is_paused, pause_reason };
-        let turned = Turned { after: before.after($turn), before };
-        if turned.is_change() {
+        let before = PauseState { is_paused, pause_reason };
+        let transition = PauseTransition { after: before.after($command), before };
+        if transition.is_change() {
             diesel::update(row)
                 .set((
-                    $table::is_paused.eq(turned.after.is_paused),
-                    $table::pause_reason.eq(turned.after.pause_reason.as_deref()),
+                    $table::is_paused.eq(transition.after.is_paused),
+                    $table::pause_reason.eq(transition.after.pause_reason.as_deref()),
                     $table::updated_at.eq(database_clock::clock_timestamp()),
                 ))
                 .execute($conn)
                 .await?;
         }
-        turned
+        transition
     }};
 }
 
 /// A request to turn a kill switch.
 #[derive(Debug, Clone, Copy)]
-pub struct TurnRequest<'a> {
+pub struct PauseRequest<'a> {
     pub target: Target<'a>,
-    pub turn: Turn<'a>,
+    pub command: PauseCommand<'a>,
     /// The state that the resource must have before.
     pub expected: Expected,
 }
@@ -107,33 +107,33 @@ pub struct TurnRequest<'a> {
 ///
 /// # Errors
 /// The resource does not exist or has another version, or the database failed.
-pub async fn turn(
+pub async fn set_pause(
     conn: &mut Conn,
     tenant: TenantId,
-    request: TurnRequest<'_>,
-) -> Result<Turned, ChangeError> {
-    let TurnRequest { target, turn, expected } = request;
+    request: PauseRequest<'_>,
+) -> Result<PauseTransition, ChangeError> {
+    let PauseRequest { target, command, expected } = request;
     Ok(match target {
         Target::Tenant => {
-            turn_row!(conn, tenants, tenants::table.filter(tenants::id.eq(tenant)), turn, expected)
+            set_pause_row!(conn, tenants, tenants::table.filter(tenants::id.eq(tenant)), command, expected)
         }
         Target::Project(name) => {
             let row = projects::table
                 .filter(projects::tenant_id.eq(tenant))
                 .filter(projects::name.eq(name))
                 .filter(projects::deleted_at.is_null());
-            turn_row!(conn, projects, row, turn, expected)
+            set_pause_row!(conn, projects, row, command, expected)
         }
         Target::Queue(name) => {
             let row = queues::table.filter(queues::tenant_id.eq(tenant)).filter(queues::name.eq(name));
-            turn_row!(conn, queues, row, turn, expected)
+            set_pause_row!(conn, queues, row, command, expected)
         }
         Target::Function(name) => {
             let row = task_functions::table
                 .filter(task_functions::tenant_id.eq(tenant))
                 .filter(task_functions::name.eq(name))
                 .filter(task_functions::deleted_at.is_null());
-            turn_row!(conn, task_functions, row, turn, expected)
+            set_pause_row!(conn, task_functions, row, command, expected)
         }
     })
 }

@@ -102,7 +102,11 @@ async fn lock(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<
 }
 
 /// The project of that name, locked against deletion until the end of the transaction.
-pub(crate) async fn hold(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<ProjectId>> {
+pub(crate) async fn lock_for_use(
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: &str,
+) -> DbResult<Option<ProjectId>> {
     let found = projects::table
         .filter(projects::tenant_id.eq(tenant))
         .filter(projects::name.eq(name))

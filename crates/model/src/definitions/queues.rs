@@ -190,18 +190,19 @@ pub async fn save(
             .get_result(conn)
             .await
             .optional()?;
-        if let Some((kept, changed_before)) = found.filter(|(kept, _)| *kept == with_pause_of(kept, settings))
+        if let Some((stored, changed_before)) =
+            found.filter(|(stored, _)| *stored == with_pause_of(stored, settings))
         {
-            let (before, changed_before) = (Some(kept.clone()), Some(changed_before));
-            return Ok(SavedQueue { after: kept, before, changed_before, change: Change::Unchanged });
+            let (before, changed_before) = (Some(stored.clone()), Some(changed_before));
+            return Ok(SavedQueue { after: stored, before, changed_before, change: Change::Unchanged });
         }
     }
-    let made = diesel::insert_into(q::table)
+    let created = diesel::insert_into(q::table)
         .values((q::tenant_id.eq(tenant), settings))
         .on_conflict_do_nothing()
         .execute(conn)
         .await?;
-    if made > 0 {
+    if created > 0 {
         let after = settings.clone();
         return Ok(SavedQueue { after, before: None, changed_before: None, change: Change::Created });
     }
@@ -226,8 +227,8 @@ pub async fn save(
 }
 
 /// Settings with the pause of the stored queue.
-fn with_pause_of(kept: &QueueSettings, settings: &QueueSettings) -> QueueSettings {
-    let (is_paused, pause_reason) = (kept.is_paused, kept.pause_reason.clone());
+fn with_pause_of(stored: &QueueSettings, settings: &QueueSettings) -> QueueSettings {
+    let (is_paused, pause_reason) = (stored.is_paused, stored.pause_reason.clone());
     QueueSettings { is_paused, pause_reason, ..settings.clone() }
 }
 

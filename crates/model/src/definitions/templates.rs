@@ -202,15 +202,20 @@ pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<O
 
 /// Stores the template of a job; returns whether that changed. It is not a setting of the job and
 /// creates no version. Call it in the transaction that writes the job, which locks its row.
-pub async fn note(conn: &mut Conn, tenant: TenantId, job: JobId, made_from: &MadeFrom) -> DbResult<bool> {
-    let noted = serde_json::to_value(made_from).map_err(|error| DbError::Corrupt {
+pub async fn store_origin(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: JobId,
+    made_from: &MadeFrom,
+) -> DbResult<bool> {
+    let origin = serde_json::to_value(made_from).map_err(|error| DbError::Corrupt {
         what: format!("the template of job {job}"),
         reason: error.to_string(),
     })?;
     let column = scheduled_jobs::made_from;
     let changed = diesel::update(scheduled_jobs::table.find((tenant, job)))
-        .filter(column.is_distinct_from(Some(noted.clone())))
-        .set(column.eq(Some(noted)))
+        .filter(column.is_distinct_from(Some(origin.clone())))
+        .set(column.eq(Some(origin)))
         .execute(conn)
         .await?;
     Ok(changed > 0)

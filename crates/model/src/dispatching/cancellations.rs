@@ -2,7 +2,7 @@
 //!
 //! A waiting run is closed at once. A running run is marked, and its worker is notified: the worker
 //! stops the work and ends the attempt as cancelled under its claim token, which closes the run. A
-//! worker that misses the notification reads the mark at its next heartbeat ([`word_of`]). If the
+//! worker that misses the notification reads the mark at its next heartbeat ([`claims_to_end`]). If the
 //! worker dies first, the attempt is lost, and a marked run is not tried again. A repeated
 //! cancellation changes nothing.
 //!
@@ -64,7 +64,7 @@ pub async fn cancel_oldest(conn: &mut Conn, rooms: &[MakeRoom]) -> DbResult<Vec<
 
 /// The reason for which the work under a claim must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub enum ClaimEndReason {
     /// A user, a program or the leader cancelled the run.
     Cancelled,
     /// The worker no longer holds the claim: another worker repeats the work, or it is not
@@ -73,7 +73,7 @@ pub enum Word {
 }
 
 statement! {
-    Look<'a> = "cancellations/cancel_word.sql", (
+    ClaimsToEnd<'a> = "cancellations/cancel_word.sql", (
         dispatches: &'a [Uuid] as Array<SqlUuid>,
         tokens: &'a [i64] as Array<BigInt>,
     ) -> (BigInt, Bool)
@@ -84,18 +84,19 @@ statement! {
 ///
 /// A claim whose end is already stored is also returned as lost; the caller knows which claims
 /// those are.
-pub async fn word_of(
+pub async fn claims_to_end(
     conn: &mut Conn,
     claims: &[(DispatchId, ClaimToken)],
-) -> DbResult<Vec<(ClaimToken, Word)>> {
+) -> DbResult<Vec<(ClaimToken, ClaimEndReason)>> {
     if claims.is_empty() {
         return Ok(Vec::new());
     }
     let dispatches: Vec<Uuid> = claims.iter().map(|(id, _)| id.0).collect();
     let tokens: Vec<i64> = claims.iter().map(|(_, token)| token.0).collect();
-    let rows: Vec<(ClaimToken, bool)> = Look { dispatches: &dispatches, tokens: &tokens }.load(conn).await?;
-    let word = |holds| if holds { Word::Cancelled } else { Word::Lost };
-    Ok(rows.into_iter().map(|(token, holds)| (token, word(holds))).collect())
+    let rows: Vec<(ClaimToken, bool)> =
+        ClaimsToEnd { dispatches: &dispatches, tokens: &tokens }.load(conn).await?;
+    let reason = |holds| if holds { ClaimEndReason::Cancelled } else { ClaimEndReason::Lost };
+    Ok(rows.into_iter().map(|(token, holds)| (token, reason(holds))).collect())
 }
 
 /// The author and the reason of a cancellation.
@@ -118,7 +119,7 @@ impl Order<'_> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
-pub struct Stricken {
+pub struct JobRef {
     pub job_id: JobId,
     pub project_id: Option<ProjectId>,
     pub job_name: String,
@@ -126,7 +127,7 @@ pub struct Stricken {
 
 /// The changes of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stopped {
+pub struct CancelledRuns {
     /// Runs that waited and are closed.
     pub closed: Vec<DispatchId>,
     /// Runs that are running and are marked.
@@ -142,7 +143,7 @@ pub struct Stopped {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cancelled {
     /// The run is closed, or its worker is to stop it.
-    Stopped(Stricken, Stopped),
+    Stopped(JobRef, CancelledRuns),
     /// An earlier command marked the run.
     AlreadyRequested(Option<WorkerId>),
     /// The run was cancelled before.
@@ -193,7 +194,7 @@ pub async fn cancel_of_job(
     tenant: TenantId,
     job: JobId,
     order: &Order<'_>,
-) -> DbResult<Option<(Stricken, Stopped, bool)>> {
+) -> DbResult<Option<(JobRef, CancelledRuns, bool)>> {
     let Some((stricken, open)) = lock_job(conn, tenant, job).await? else { return Ok(None) };
     let most = i64::from(open.min(MOST_LOOKED_AT));
     let open: Vec<(Uuid, bool)> = Open { tenant, job, most }.load(conn).await?;
@@ -228,7 +229,7 @@ pub async fn cancel_waiting(
 
 /// Locks the job, which orders the command with its ticks, ends and triggers. Also returns the
 /// number of its open runs.
-async fn lock_job(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<Option<(Stricken, i32)>> {
+async fn lock_job(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<Option<(JobRef, i32)>> {
     use scheduled_jobs as j;
     let found = j::table
         .find((tenant, job))
@@ -253,8 +254,8 @@ statement! {
     ) -> (SqlUuid, Nullable<SqlUuid>)
 }
 
-async fn stop(conn: &mut Conn, statement: Stop<'_>) -> DbResult<Stopped> {
-    let mut stopped = Stopped::default();
+async fn stop(conn: &mut Conn, statement: Stop<'_>) -> DbResult<CancelledRuns> {
+    let mut stopped = CancelledRuns::default();
     if statement.ids.is_empty() {
         return Ok(stopped);
     }

@@ -46,7 +46,7 @@ pub struct Limits {
 
 /// The result of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Followed {
+pub struct DependentsResult {
     /// Ends that were taken and are finished.
     pub ends: usize,
     pub dispatched: usize,
@@ -72,11 +72,11 @@ pub async fn run_dependents(
     instance: InstanceId,
     term: Term,
     limits: Limits,
-) -> DbResult<Followed> {
+) -> DbResult<DependentsResult> {
     let now = tick::fence(conn, instance, term).await?;
-    let ends: Vec<ToldEnd> = Take { limit: limits.ends, dependents: limits.dependents }.load(conn).await?;
+    let ends: Vec<JobEnd> = Take { limit: limits.ends, dependents: limits.dependents }.load(conn).await?;
     if ends.is_empty() {
-        return Ok(Followed::default());
+        return Ok(DependentsResult::default());
     }
     let tenants: Vec<Uuid> = ends.iter().map(|end| end.tenant_id.0).collect();
     let jobs: Vec<Uuid> = ends.iter().map(|end| end.job_id.0).collect();
@@ -95,7 +95,7 @@ pub async fn run_dependents(
     diesel::delete(job_ends::table.filter(job_ends::id.eq_any(ends.iter().map(|end| end.id))))
         .execute(conn)
         .await?;
-    Ok(Followed {
+    Ok(DependentsResult {
         ends: ends.len(),
         dispatched: created.len(),
         skipped: plan.skips.iter().map(|skip| skip.reason).collect(),
@@ -110,7 +110,7 @@ statement! {
 
 /// A locked row of `job_ends`.
 #[derive(Debug, Queryable)]
-struct ToldEnd {
+struct JobEnd {
     id: i64,
     tenant_id: TenantId,
     job_id: JobId,

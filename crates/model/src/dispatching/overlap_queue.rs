@@ -1,7 +1,7 @@
 //! The overlap queue: runs of a job that wait for other runs of it to end, because `max_instances`
 //! of them are open.
 //!
-//! Waiting runs of a job whose project or function is paused are queued too ([`hold`]), so that
+//! Waiting runs of a job whose project or function is paused are queued too ([`queue_paused`]), so that
 //! claims need not read them.
 //!
 //! A queued run is PENDING with `claimable_at = 'infinity'`, which no claim reaches, and is counted
@@ -41,7 +41,7 @@ statement! {
 ///
 /// Returns their number. [`release_stranded`] releases them when the pause is over. Call it in a
 /// fenced transaction.
-pub async fn hold(conn: &mut Conn, limit: i64) -> DbResult<u64> {
+pub async fn queue_paused(conn: &mut Conn, limit: i64) -> DbResult<u64> {
     let held: i64 = Hold { limit }.get_result(conn).await?;
     Ok(u64::try_from(held).unwrap_or(0))
 }

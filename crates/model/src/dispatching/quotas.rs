@@ -76,16 +76,16 @@ pub async fn hold_jobs(conn: &mut Conn, tenant: TenantId) -> DbResult<JobsQuota>
 }
 
 impl JobsQuota {
-    /// Checks the number of the tenant's jobs, after `made` of them were created or restored.
+    /// Checks the number of the tenant's jobs, after `created` of them were created or restored.
     ///
     /// # Errors
     /// [`SaveError::Quota`] if there are too many; then roll the transaction back.
-    pub async fn check(self, conn: &mut Conn, made: usize) -> Result<(), SaveError> {
-        let Some(limit) = self.limit.filter(|_| made > 0) else { return Ok(()) };
+    pub async fn check(self, conn: &mut Conn, created: usize) -> Result<(), SaveError> {
+        let Some(limit) = self.limit.filter(|_| created > 0) else { return Ok(()) };
         let there: i64 = CountJobs { tenant: self.tenant }.get_result(conn).await?;
         if there > limit {
-            let made = i64::try_from(made).unwrap_or(i64::MAX);
-            return Err(SaveError::Quota { limit, used: there - made });
+            let created = i64::try_from(created).unwrap_or(i64::MAX);
+            return Err(SaveError::Quota { limit, used: there - created });
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ pub struct DispatchesUsedUp {
 
 /// Runs that triggers may create.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
+pub(crate) struct QuotaGrant {
     pub(crate) granted: i64,
     /// The error for the triggers that got no run; `None` if the tenant has no quota.
     pub(crate) used_up: Option<DispatchesUsedUp>,
@@ -110,17 +110,17 @@ pub(crate) struct Taken {
 
 /// Takes runs from the quota, as many as are wanted and left, until the end of the transaction. The
 /// caller holds the locks on their jobs.
-pub(crate) async fn take_dispatches(conn: &Conn, request: QuotaRequest) -> DbResult<Taken> {
+pub(crate) async fn take_dispatches(conn: &Conn, request: QuotaRequest) -> DbResult<QuotaGrant> {
     let QuotaRequest { limit, now, .. } = request;
     let granted = tick::take_from_quota(conn, request).await?;
     let wait = (next_quota_window(now) - now).num_seconds() + 1;
     let after_seconds = u32::try_from(wait.clamp(1, 60)).unwrap_or(60);
-    Ok(Taken { granted, used_up: Some(DispatchesUsedUp { limit, after_seconds }) })
+    Ok(QuotaGrant { granted, used_up: Some(DispatchesUsedUp { limit, after_seconds }) })
 }
 
 /// The usage of a tenant's quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
-pub struct Used {
+pub struct QuotaUsage {
     /// Without built-in and deleted jobs.
     pub jobs: i64,
     /// Runs created in this minute; counted only if limited.
@@ -146,9 +146,9 @@ statement! {
 ///
 /// # Errors
 /// [`DbError::NotFound`] if the tenant does not exist.
-pub async fn used(conn: &mut Conn, tenant: TenantId) -> DbResult<(Quotas, Used)> {
+pub async fn usage(conn: &mut Conn, tenant: TenantId) -> DbResult<(Quotas, QuotaUsage)> {
     type Row = (serde_json::Value, i64, Option<i64>, i64, Option<i64>, Option<i64>, chrono::NaiveDate);
     let row: Row = ReadUsed { tenant }.get_result(conn).await?;
     let (quotas, jobs, dispatches, running, log_bytes, log_bytes_dropped, day) = row;
-    Ok((Quotas::stored(quotas)?, Used { jobs, dispatches, running, log_bytes, log_bytes_dropped, day }))
+    Ok((Quotas::stored(quotas)?, QuotaUsage { jobs, dispatches, running, log_bytes, log_bytes_dropped, day }))
 }

@@ -65,7 +65,7 @@ pub struct RetriedJob {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retried {
     /// The retry was created.
-    Made(Retry, RetriedJob),
+    Created(Retry, RetriedJob),
     /// The run was retried before, by this run.
     Duplicate(DispatchId),
     /// The run is still waiting or running.
@@ -117,8 +117,8 @@ pub async fn retry(conn: &mut Conn, order: &RetryOrder<'_>, id: DispatchId) -> D
     if let Some(bar) = locked.bar {
         return Ok(Retried::Barred(bar, locked));
     }
-    let made = make(conn, order, &[id]).await?.pop();
-    Ok(made.map_or(Retried::NoSuchDispatch, |made| Retried::Made(made, locked)))
+    let created = create(conn, order, &[id]).await?.pop();
+    Ok(created.map_or(Retried::NoSuchDispatch, |created| Retried::Created(created, locked)))
 }
 
 /// Locks jobs of the tenant in the order of their ids. Returns the existing ones, including deleted
@@ -191,7 +191,7 @@ statement! {
 
 /// Creates a retry of each of these runs that can be retried and was not yet. The caller has locked
 /// their jobs.
-pub(crate) async fn make(
+pub(crate) async fn create(
     conn: &mut Conn,
     order: &RetryOrder<'_>,
     ids: &[DispatchId],

@@ -38,7 +38,7 @@ use uuid::Uuid;
 
 use super::dispatches::STANDARD_PRIORITY;
 use super::insert::{self, NewDispatch, Origin};
-use super::quotas::{self, DispatchesUsedUp, Taken};
+use super::quotas::{self, DispatchesUsedUp, QuotaGrant};
 use super::room::{Instances, Rooms};
 use super::tick::QuotaRequest;
 use crate::connection::pipelined::Pipelined;
@@ -306,7 +306,7 @@ impl<'a> Batch<'a> {
                 let request = QuotaRequest { tenant: self.tenant, limit, wanted, now };
                 quotas::take_dispatches(conn, request).await?
             }
-            Some(_) | None => Taken { granted: wanted, used_up: None },
+            Some(_) | None => QuotaGrant { granted: wanted, used_up: None },
         };
         let (fates, new) = self.share_out(decided, taken, now);
         self.write(conn, &fates, &new).await?;
@@ -344,7 +344,7 @@ impl<'a> Batch<'a> {
     fn share_out(
         &self,
         decided: Vec<Result<Locked, Fate>>,
-        taken: Taken,
+        taken: QuotaGrant,
         now: DateTime<Utc>,
     ) -> (Vec<Fate>, Vec<NewDispatch<'a>>) {
         let (mut new, mut left, mut rooms) = (Vec::new(), taken.granted, Rooms::default());

@@ -90,7 +90,7 @@ pub struct Event {
 }
 
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct StreamState {
     /// All earlier events are settled. `events` contains all of those after the mark, if fewer than
     /// the limit and none foreign.
     pub settled: EventKey,
@@ -139,25 +139,33 @@ statement! {
 }
 
 /// Transactions in `ignored` do not block the stream.
-pub async fn look(conn: &mut Conn, after: Mark, ignored: &[i64], limit: i64) -> DbResult<Look> {
+pub async fn read(conn: &mut Conn, after: Mark, ignored: &[i64], limit: i64) -> DbResult<StreamState> {
     let Mark { key: EventKey { transaction, id }, at } = after;
     let rows: Vec<LookRow> = LookAt { transaction, id, at, ignored, limit }.load(conn).await?;
     let mut seen = None;
     let mut events = Vec::new();
     for (ends_at, next_transaction, at, server, has_foreign, is_there, row) in rows {
         let settled = EventKey::before(ends_at);
-        seen =
-            Some(Look { settled, next_transaction, at, server, has_foreign, is_there, events: Vec::new() });
+        seen = Some(StreamState {
+            settled,
+            next_transaction,
+            at,
+            server,
+            has_foreign,
+            is_there,
+            events: Vec::new(),
+        });
         events.extend(whole(row));
     }
-    Ok(Look { events, ..seen.ok_or(DbError::NotFound)? })
+    Ok(StreamState { events, ..seen.ok_or(DbError::NotFound)? })
 }
 
-/// [`look`] without events.
-pub async fn stand(conn: &mut Conn, ignored: &[i64]) -> DbResult<Look> {
+/// State of the stream: the end of the settled events, and everything that [`read`] returns besides
+/// events.
+pub async fn state(conn: &mut Conn, ignored: &[i64]) -> DbResult<StreamState> {
     // After all events, and no event's position.
     let last = Mark { key: EventKey { id: 0, ..EventKey::LAST }, at: DateTime::UNIX_EPOCH };
-    look(conn, last, ignored, 0).await
+    read(conn, last, ignored, 0).await
 }
 
 /// The last visible event before a position.
@@ -223,7 +231,7 @@ impl EventFilter {
 
     /// The same condition as in [`page`].
     #[must_use]
-    pub fn takes(&self, event: &Event) -> bool {
+    pub fn matches(&self, event: &Event) -> bool {
         let is_theirs = match event.tenant_id {
             Some(tenant) => tenant == self.tenant,
             None => self.with_installation,

@@ -19,10 +19,10 @@ use crate::jobs::Job;
 use crate::schema::{job_dependencies, scheduled_jobs};
 use crate::{Conn, DbError, DbResult, connection::database_clock, definitions::calendars};
 use sched_domain::dependency::AfterCondition;
-use sched_domain::explain::KnownCalendar;
+use sched_domain::explain::CalendarFacts;
 use sched_domain::explain::waits::{
-    Bounded, Holder, JobFacts, Paused, Pending, QueueFacts, Quota, Rate, RunningQuota, Upstream, Wait,
-    of_dispatch,
+    BoundedCount, Holder, JobFacts, PausedResource, Pending, QueueFacts, Quota, Rate, RunningQuota, Upstream,
+    Wait, of_dispatch,
 };
 use sched_domain::ids::{DispatchId, JobId, TenantId};
 use sched_domain::lease::Leadership;
@@ -70,9 +70,9 @@ statement! {
     ) -> PendingColumns
 }
 
-fn bounded(counted: i64, shown: i64) -> Bounded {
+fn bounded(counted: i64, shown: i64) -> BoundedCount {
     let count = u64::try_from(shown.clamp(0, MOST_COUNTED)).unwrap_or(0);
-    Bounded { count, is_exact: counted <= MOST_COUNTED }
+    BoundedCount { count, is_exact: counted <= MOST_COUNTED }
 }
 
 pub async fn of_dispatches(
@@ -101,8 +101,8 @@ pub async fn of_dispatches(
             line: row.line.map(|count| bounded(count, count)),
             ahead: bounded(row.counted, row.due),
             is_tenant_paused: row.is_tenant_paused,
-            paused_project: row.project.map(|name| Paused { name, reason: row.project_reason }),
-            paused_function: row.function.map(|name| Paused { name, reason: row.function_reason }),
+            paused_project: row.project.map(|name| PausedResource { name, reason: row.project_reason }),
+            paused_function: row.function.map(|name| PausedResource { name, reason: row.function_reason }),
             is_job_full: row.instances.room().is_some_and(|room| room <= 0),
         };
         (row.id, of_dispatch(row.now, &pending, queue, holders))
@@ -256,7 +256,7 @@ pub async fn job_facts(conn: &mut Conn, tenant: TenantId, job: &Job, lease: Dura
         created_at: job.state.created_at,
         settings: job.settings.clone(),
         calendars: calendars
-            .map(|known| KnownCalendar {
+            .map(|known| CalendarFacts {
                 name: known.name,
                 definition: known.definition,
                 updated_at: known.updated_at,
@@ -269,9 +269,9 @@ pub async fn job_facts(conn: &mut Conn, tenant: TenantId, job: &Job, lease: Dura
         next_run_at: job.state.next_run_at,
         held_until: job.state.dispatch_lock_until,
         is_tenant_paused: found.is_tenant_paused,
-        paused_project: found.project.map(|name| Paused { name, reason: found.project_reason }),
+        paused_project: found.project.map(|name| PausedResource { name, reason: found.project_reason }),
         is_function_active: found.is_function_active,
-        paused_function: found.function.map(|name| Paused { name, reason: found.function_reason }),
+        paused_function: found.function.map(|name| PausedResource { name, reason: found.function_reason }),
         queue: queues.pop().unwrap_or_default(),
         upstream: upstream(conn, tenant, job.id).await?,
         leadership: Leadership::of(found.leader_silence, lease),

@@ -18,8 +18,8 @@ use crate::jobs::Job;
 use crate::{Conn, DbResult, definitions::calendars, explain::blockers};
 use sched_domain::attempt::AttemptOutcome;
 use sched_domain::explain::{
-    Attempt, Cause, Dispatched, Evidence, InTheWay, KnownCalendar, Lead, MAX_FIRE_TIMES, Skip, Successor,
-    Version,
+    Attempt, BlockingDispatch, CalendarFacts, Cause, DispatchRecord, Evidence, LeadershipGap, MAX_FIRE_TIMES,
+    Skip, Successor, Version,
 };
 use sched_domain::ids::{DispatchId, JobId, TenantId, Term};
 use sched_domain::instance::TermEnd;
@@ -84,7 +84,7 @@ pub async fn evidence(conn: &mut Conn, tenant: TenantId, request: EvidenceReques
         now,
         versions,
         calendars: calendars
-            .map(|known| KnownCalendar {
+            .map(|known| CalendarFacts {
                 name: known.name,
                 definition: known.definition,
                 updated_at: known.updated_at,
@@ -192,7 +192,7 @@ impl SkipRow {
             detail: self.detail,
             recorded_at: self.recorded_at,
             term: self.term,
-            lead: self.next_term_at.map(|next_at| Lead { next_at, former_end }),
+            lead: self.next_term_at.map(|next_at| LeadershipGap { next_at, former_end }),
             in_the_way: Vec::new(),
         }
     }
@@ -238,9 +238,9 @@ async fn skips(
     }
     let found: Vec<(Instant, DispatchId, Instant, Option<Instant>)> =
         InTheWayOf { tenant, job, firsts: &firsts, recorded: &recorded }.load(conn).await?;
-    let mut in_the_way: HashMap<Instant, Vec<InTheWay>> = HashMap::new();
+    let mut in_the_way: HashMap<Instant, Vec<BlockingDispatch>> = HashMap::new();
     for (first, id, scheduled_for, completed_at) in found {
-        in_the_way.entry(first).or_default().push(InTheWay { id, scheduled_for, completed_at });
+        in_the_way.entry(first).or_default().push(BlockingDispatch { id, scheduled_for, completed_at });
     }
     for skip in &mut skips {
         skip.in_the_way = in_the_way.remove(&skip.first).unwrap_or_default();
@@ -330,7 +330,7 @@ statement! {
     ) -> AttemptColumns
 }
 
-async fn dispatched(conn: &mut Conn, statement: Dispatches) -> DbResult<Vec<Dispatched>> {
+async fn dispatched(conn: &mut Conn, statement: Dispatches) -> DbResult<Vec<DispatchRecord>> {
     let Dispatches { tenant, job, from, .. } = statement;
     let rows: Vec<DispatchRow> = statement.load(conn).await?;
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id.0).collect();
@@ -348,7 +348,7 @@ async fn dispatched(conn: &mut Conn, statement: Dispatches) -> DbResult<Vec<Disp
     let waiting = rows.iter().filter(|row| row.status == DispatchStatus::Pending).map(|row| row.id);
     let waiting: Vec<DispatchId> = waiting.take(MOST_WAITING).collect();
     let mut waits = blockers::of_dispatches(conn, tenant, &waiting).await?;
-    let dispatched = |row: DispatchRow| Dispatched {
+    let dispatched = |row: DispatchRow| DispatchRecord {
         attempts: attempts.remove(&row.id).unwrap_or_default(),
         waits: waits.remove(&row.id).unwrap_or_default(),
         trace: TraceContext::of_dispatch(row.id, row.traceparent.as_deref()),
@@ -380,7 +380,7 @@ async fn dispatched(conn: &mut Conn, statement: Dispatches) -> DbResult<Vec<Disp
 }
 
 /// As [`evidence`], for one run; `None` if it was deleted after it was read.
-pub async fn dispatch(conn: &mut Conn, tenant: TenantId, row: &Dispatch) -> DbResult<Option<Dispatched>> {
+pub async fn dispatch(conn: &mut Conn, tenant: TenantId, row: &Dispatch) -> DbResult<Option<DispatchRecord>> {
     let row = &row.row;
     // Only runs triggered in the same microsecond share job and time.
     let dispatches = Dispatches {

@@ -14,7 +14,7 @@ use diesel_async::RunQueryDsl;
 
 use crate::schema::{api_keys, users};
 use crate::{Conn, DbResult, PageRequest};
-use sched_domain::identity::{ApiKey, Permissions, Role, Standing, scopes_of};
+use sched_domain::identity::{ApiKey, Permissions, Principal, Role, scopes_of};
 use sched_domain::identity::{KeyHash, UnknownRingKey};
 use sched_domain::ids::{ApiKeyId, TenantId, UserId};
 use sched_domain::secret::SecretKeys;
@@ -69,8 +69,8 @@ pub async fn create(conn: &mut Conn, new: NewApiKey<'_>) -> DbResult<ApiKeyRecor
         k::expires_at.eq(new.expires_at),
         k::created_src.eq(new.source),
     );
-    let made = diesel::insert_into(k::table).values(values).returning(ApiKeyRecord::as_returning());
-    Ok(made.get_result(conn).await?)
+    let created = diesel::insert_into(k::table).values(values).returning(ApiKeyRecord::as_returning());
+    Ok(created.get_result(conn).await?)
 }
 
 /// Usable keys of a member. Locks the membership until the end of the transaction, so that
@@ -143,7 +143,7 @@ impl FoundKey {
     /// # Errors
     /// A different or invalid key. A mismatch is checked first, so that guessing reveals nothing
     /// about its state.
-    pub fn judge(&self, shown: &ApiKey, ring: Option<&SecretKeys>) -> Result<Permissions, KeyRefusal> {
+    pub fn verify(&self, shown: &ApiKey, ring: Option<&SecretKeys>) -> Result<Permissions, KeyRefusal> {
         if !shown.fits(&self.hash, self.ring_key.as_deref(), ring)? {
             return Err(KeyRefusal::Wrong);
         }
@@ -155,12 +155,12 @@ impl FoundKey {
         }
         let scopes = scopes_of(&self.scopes);
         if self.user.is_none() {
-            return Ok(Standing::Tenant.permissions(scopes));
+            return Ok(Principal::Tenant.permissions(scopes));
         }
         match (self.is_active, self.role) {
             (Some(true), Some(role)) => {
                 let is_system_operator = self.is_system_operator == Some(true);
-                Ok(Standing::Member { role, is_system_operator }.permissions(scopes))
+                Ok(Principal::Member { role, is_system_operator }.permissions(scopes))
             }
             _ => Err(KeyRefusal::Inactive),
         }

@@ -37,7 +37,7 @@ pub async fn write(conn: &mut Conn, entries: &[AuditEntry]) -> DbResult<()> {
         return Ok(());
     }
     insert(conn, entries).await?;
-    append::append(conn, &entries.iter().filter_map(told).collect::<Vec<_>>()).await
+    append::append(conn, &entries.iter().filter_map(event_of).collect::<Vec<_>>()).await
 }
 
 statement! {
@@ -160,7 +160,7 @@ pub async fn by_id(
 }
 
 /// The event of a queue's change. The writers of other changes append their own events.
-fn told(entry: &AuditEntry) -> Option<NewEvent> {
+fn event_of(entry: &AuditEntry) -> Option<NewEvent> {
     let event_type = match entry.action {
         "create_queue" => append::QUEUE_CREATED,
         "update_queue" => append::QUEUE_UPDATED,
@@ -168,7 +168,7 @@ fn told(entry: &AuditEntry) -> Option<NewEvent> {
     };
     let name = entry.after.as_ref().or(entry.before.as_ref()).and_then(|shown| shown.get("name"));
     // The actor's public name: an e-mail address, or a key's prefix.
-    let by = entry.actor.split_once(" via ").map_or(entry.actor.as_str(), |(who, _)| who);
+    let by = entry.actor.split_once(" via ").map_or(entry.actor.as_str(), |(user, _)| user);
     Some(NewEvent {
         tenant_id: entry.tenant_id,
         project_id: None,

@@ -17,7 +17,7 @@ use sched_domain::idempotency::Fingerprint;
 use sched_domain::ids::TenantId;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct KeyedRequest<'a> {
     pub tenant: TenantId,
     pub caller: &'a str,
     pub key: &'a str,
@@ -26,7 +26,7 @@ pub struct Asked<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = kept_answers, check_for_backend(diesel::pg::Pg))]
-pub struct KeptAnswer {
+pub struct StoredResponse {
     /// 200 to 299.
     pub status: i16,
     pub location: Option<String>,
@@ -35,10 +35,10 @@ pub struct KeptAnswer {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Begun {
+pub enum RequestState {
     /// The caller processes it; no other request does until the transaction ends.
     First,
-    Again(KeptAnswer),
+    Repeated(StoredResponse),
     OtherRequest,
     InFlight,
 }
@@ -51,24 +51,24 @@ statement! {
     ) -> Bool
 }
 
-/// Checks whether a request was processed. Call it first in the transaction of the change, and
-/// [`keep`] last.
-pub async fn begin(conn: &mut Conn, asked: &Asked<'_>) -> DbResult<Begun> {
-    let Asked { tenant, caller, key, fingerprint } = *asked;
+/// Checks whether a request was processed before. Call it first in the transaction of the change,
+/// and [`store`] last.
+pub async fn begin(conn: &mut Conn, request: &KeyedRequest<'_>) -> DbResult<RequestState> {
+    let KeyedRequest { tenant, caller, key, fingerprint } = *request;
     if !(Lock { tenant, caller, key }.get_result::<bool>(conn).await?) {
-        return Ok(Begun::InFlight);
+        return Ok(RequestState::InFlight);
     }
     // A separate statement starts after the lock, so it sees the commit of the previous holder.
-    let found: Option<(Vec<u8>, KeptAnswer)> = kept_answers::table
+    let found: Option<(Vec<u8>, StoredResponse)> = kept_answers::table
         .find((tenant, caller, key))
-        .select((kept_answers::fingerprint, KeptAnswer::as_select()))
+        .select((kept_answers::fingerprint, StoredResponse::as_select()))
         .get_result(conn)
         .await
         .optional()?;
     Ok(match found {
-        None => Begun::First,
-        Some((known, answer)) if known == fingerprint.0 => Begun::Again(answer),
-        Some(_) => Begun::OtherRequest,
+        None => RequestState::First,
+        Some((known, answer)) if known == fingerprint.0 => RequestState::Repeated(answer),
+        Some(_) => RequestState::OtherRequest,
     })
 }
 
@@ -90,12 +90,12 @@ statement! {
 ///
 /// # Errors
 /// The change then rolls back.
-pub async fn keep(conn: &mut Conn, asked: &Asked<'_>, answer: &KeptAnswer) -> DbResult<()> {
+pub async fn store(conn: &mut Conn, request: &KeyedRequest<'_>, answer: &StoredResponse) -> DbResult<()> {
     Keep {
-        tenant: asked.tenant,
-        caller: asked.caller,
-        key: asked.key,
-        fingerprint: &asked.fingerprint.0,
+        tenant: request.tenant,
+        caller: request.caller,
+        key: request.key,
+        fingerprint: &request.fingerprint.0,
         status: answer.status,
         location: answer.location.as_deref(),
         etag: answer.etag.as_deref(),

@@ -13,7 +13,7 @@ use diesel_async::RunQueryDsl;
 
 use crate::schema::sessions;
 use crate::{Conn, DbResult, connection::database_clock};
-use sched_domain::identity::{KeyHash, Permissions, Role, SessionToken, Standing, UnknownRingKey};
+use sched_domain::identity::{KeyHash, Permissions, Principal, Role, SessionToken, UnknownRingKey};
 use sched_domain::ids::{SessionId, TenantId, UserId};
 use sched_domain::secret::SecretKeys;
 
@@ -117,7 +117,7 @@ impl FoundSession {
     /// # Errors
     /// A different or invalid session. A mismatch is checked first, so that guessing reveals
     /// nothing about its state.
-    pub fn judge(
+    pub fn verify(
         &self,
         shown: &SessionToken,
         ring: Option<&SecretKeys>,
@@ -131,8 +131,8 @@ impl FoundSession {
         if !self.is_active {
             return Err(SessionRefusal::Inactive);
         }
-        let standing = Standing::Member { role: self.role, is_system_operator: self.is_system_operator };
-        Ok(standing.permissions(None))
+        let principal = Principal::Member { role: self.role, is_system_operator: self.is_system_operator };
+        Ok(principal.permissions(None))
     }
 }
 

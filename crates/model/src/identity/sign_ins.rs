@@ -23,7 +23,7 @@ pub struct Subjects {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admitted {
+pub enum SignInDecision {
     Now {
         /// Of the account, this attempt included.
         failures: i32,
@@ -38,12 +38,12 @@ statement! {
 
 /// Counts an attempt, unless too many have failed. Call it in a transaction that commits before the
 /// password is checked.
-pub async fn admit(conn: &mut Conn, subjects: &Subjects) -> DbResult<Admitted> {
+pub async fn admit(conn: &mut Conn, subjects: &Subjects) -> DbResult<SignInDecision> {
     let admit = Admit { account: &subjects.account, address: &subjects.address };
     let (wait, failures): (i32, i32) = admit.get_result(conn).await?;
     Ok(match u32::try_from(wait) {
-        Ok(seconds) if seconds > 0 => Admitted::After { seconds },
-        Ok(_) | Err(_) => Admitted::Now { failures },
+        Ok(seconds) if seconds > 0 => SignInDecision::After { seconds },
+        Ok(_) | Err(_) => SignInDecision::Now { failures },
     })
 }
 
@@ -52,7 +52,7 @@ statement! {
 }
 
 /// Removes a successful attempt and the account's earlier ones from the count.
-pub async fn forgive(conn: &mut Conn, subjects: &Subjects) -> DbResult<()> {
+pub async fn reset_failures(conn: &mut Conn, subjects: &Subjects) -> DbResult<()> {
     Forgive { account: &subjects.account, address: &subjects.address }.execute(conn).await?;
     Ok(())
 }
@@ -110,7 +110,7 @@ statement! {
 ///
 /// The user may if active and `verified`, the hash that matched the password, is still stored. Call
 /// it in the transaction that creates the session.
-pub async fn note(conn: &mut Conn, user: UserId, verified: &str) -> DbResult<bool> {
+pub async fn record_sign_in(conn: &mut Conn, user: UserId, verified: &str) -> DbResult<bool> {
     Ok(Note { user, verified }.get_result(conn).await?)
 }
 

@@ -52,8 +52,8 @@ pub async fn create(conn: &mut Conn, new: NewUser<'_>) -> DbResult<UserRecord> {
         users::password_hash.eq(new.password_hash),
         users::is_system_operator.eq(new.is_system_operator),
     );
-    let made = diesel::insert_into(users::table).values(values).returning(UserRecord::as_returning());
-    Ok(made.get_result(conn).await?)
+    let created = diesel::insert_into(users::table).values(values).returning(UserRecord::as_returning());
+    Ok(created.get_result(conn).await?)
 }
 
 pub async fn by_email(conn: &mut Conn, email: &str) -> DbResult<Option<UserRecord>> {

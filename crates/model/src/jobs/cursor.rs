@@ -123,7 +123,7 @@ pub(super) fn of_new(new: NewTimetable<'_>) -> Result<Cursor, SaveError> {
     if !settings.is_enabled {
         return Ok(cursor);
     }
-    owe(&mut cursor, brought_forward(timetable, now)?);
+    record_swallowed(&mut cursor, brought_forward(timetable, now)?);
     if cursor.next_run_at.is_none() {
         cursor.next_run_at = JobSettings::first_cursor(timetable, now)?;
     }
@@ -146,13 +146,13 @@ pub(super) async fn after_change(
     let mut cursor = settled(job, old, now, settings.is_enabled);
     let on_both_sides = old.map_or(Ok(Vec::new()), |old| old.moving_across(now));
     let moving = Moving { old: on_both_sides?, new: timetable.moving_across(now)? };
-    let mut owed = Vec::new();
-    for at in moving.owed(now) {
+    let mut swallowed = Vec::new();
+    for at in moving.swallowed(now) {
         if !has_fate(conn, job.id, at).await? {
-            owed.push(at);
+            swallowed.push(at);
         }
     }
-    owe(&mut cursor, owed);
+    record_swallowed(&mut cursor, swallowed);
     if cursor.next_run_at.is_none() {
         cursor.next_run_at = match timetable.is_list() {
             true => first_without_fate(conn, job, timetable, now).await?,
@@ -199,11 +199,11 @@ impl Moving {
     /// Fires that the change would swallow: fires on their way that the new timetable does not move
     /// past now, at their nominal time, and fires that it moves forward to before now, at that
     /// time.
-    fn owed(&self, now: DateTime<Utc>) -> Vec<DateTime<Utc>> {
+    fn swallowed(&self, now: DateTime<Utc>) -> Vec<DateTime<Utc>> {
         let on_their_way = self.old.iter().filter(|fire| fire.nominal <= now);
-        let stranded = on_their_way.filter(|fire| !knows(&self.new, fire)).map(|fire| fire.nominal);
+        let stranded = on_their_way.filter(|fire| !contains(&self.new, fire)).map(|fire| fire.nominal);
         let forward = self.new.iter().filter(|fire| fire.nominal > now);
-        stranded.chain(forward.filter(|fire| !knows(&self.old, fire)).map(|fire| fire.at)).collect()
+        stranded.chain(forward.filter(|fire| !contains(&self.old, fire)).map(|fire| fire.at)).collect()
     }
 
     /// Nominal fires that are decided although the new timetable fires them after now: those that
@@ -211,11 +211,11 @@ impl Moving {
     fn decided(&self, now: DateTime<Utc>, had_timetable: bool) -> Vec<DateTime<Utc>> {
         let brought = self.old.iter().filter(|fire| fire.nominal > now);
         let moving_on = self.new.iter().filter(|fire| fire.nominal <= now && had_timetable);
-        brought.chain(moving_on.filter(|fire| !knows(&self.old, fire))).map(|fire| fire.nominal).collect()
+        brought.chain(moving_on.filter(|fire| !contains(&self.old, fire))).map(|fire| fire.nominal).collect()
     }
 }
 
-fn knows(fires: &[Fire], fire: &Fire) -> bool {
+fn contains(fires: &[Fire], fire: &Fire) -> bool {
     fires.iter().any(|other| other.nominal == fire.nominal)
 }
 
@@ -231,12 +231,12 @@ fn brought_forward(timetable: &Timetable, now: DateTime<Utc>) -> Result<Vec<Date
 }
 
 /// Keeps the latest owed fire due, unless another is due, and records the rest.
-fn owe(cursor: &mut Cursor, mut owed: Vec<DateTime<Utc>>) {
-    owed.sort_unstable();
+fn record_swallowed(cursor: &mut Cursor, mut swallowed: Vec<DateTime<Utc>>) {
+    swallowed.sort_unstable();
     if cursor.next_run_at.is_none() {
-        cursor.next_run_at = owed.pop();
+        cursor.next_run_at = swallowed.pop();
     }
-    cursor.skipped.extend(owed.into_iter().map(|at| single(at, SkipReason::Misfire)));
+    cursor.skipped.extend(swallowed.into_iter().map(|at| single(at, SkipReason::Misfire)));
 }
 
 fn single(at: DateTime<Utc>, reason: SkipReason) -> SkippedRange {

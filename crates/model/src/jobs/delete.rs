@@ -21,7 +21,7 @@ use super::parsed_calendars::ParsedCalendars;
 use super::refusal::SaveError;
 use super::reschedule::stored_timetable;
 use super::save::NewVersion;
-use super::{Job, by_id, by_id_ever, cursor};
+use super::{Job, by_id, by_id_with_deleted, cursor};
 use crate::dispatching::cancellations::{self, Order};
 use crate::{
     connection::database_clock,
@@ -119,7 +119,7 @@ pub(crate) async fn end(
         .execute(conn)
         .await?;
     cursor.record(conn, tenant, id).await?;
-    let kept = NewVersion {
+    let version = NewVersion {
         version,
         change: "deleted",
         settings: &job.settings,
@@ -127,9 +127,9 @@ pub(crate) async fn end(
         source,
         pause: None,
     };
-    kept.keep(conn, tenant, id).await?;
+    version.store(conn, tenant, id).await?;
     dependencies::remove(conn, tenant, id).await?;
     let cancelled = cancellations::cancel_waiting(conn, tenant, id, &order).await?;
-    let after = by_id_ever(conn, tenant, id).await?.ok_or(DbError::NotFound)?;
+    let after = by_id_with_deleted(conn, tenant, id).await?.ok_or(DbError::NotFound)?;
     Ok(DeletedJob { before: job, after, cancelled })
 }

@@ -14,7 +14,7 @@ use super::parsed_calendars::ParsedCalendars;
 use super::refusal::{SaveError, refused};
 use super::save::{Saving, Writing, calendars_of};
 use super::save_mode::SaveMode;
-use super::{Job, by_id_ever};
+use super::{Job, by_id_with_deleted};
 use crate::{
     definitions::{dependencies, functions, projects},
     dispatching::quotas,
@@ -48,7 +48,7 @@ pub enum Restored {
 /// The name is taken, or an object in the settings does not exist; nothing is written then.
 pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Restored, SaveError> {
     let RestoreRequest { tenant, job: id, name, version, source } = *request;
-    let Some(seen) = by_id_ever(conn, tenant, id).await? else { return Ok(Restored::NoSuchJob) };
+    let Some(seen) = by_id_with_deleted(conn, tenant, id).await? else { return Ok(Restored::NoSuchJob) };
     let mut settings = seen.settings.clone();
     if let Some(name) = name {
         name.clone_into(&mut settings.name);
@@ -58,7 +58,7 @@ pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Re
     let parsed = ParsedCalendars::default();
     let calendars = calendars_of(conn, tenant, &settings, &parsed).await?;
     dependencies::lock_restored(conn, tenant, id, &settings).await?;
-    let Some(job) = by_id_ever(conn, tenant, id).await? else { return Ok(Restored::NoSuchJob) };
+    let Some(job) = by_id_with_deleted(conn, tenant, id).await? else { return Ok(Restored::NoSuchJob) };
     if version.is_some_and(|version| version != job.state.version) {
         return Ok(Restored::OtherVersion(job.state.version));
     }
@@ -99,11 +99,11 @@ pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Re
 /// protect them.
 async fn hold_names(conn: &mut Conn, tenant: TenantId, settings: &JobSettings) -> Result<(), SaveError> {
     let missing = |field, kind, name: &str| SaveError::Missing { field, kind, name: name.to_owned() };
-    if functions::hold(conn, tenant, &settings.function).await?.is_none() {
+    if functions::lock_for_use(conn, tenant, &settings.function).await?.is_none() {
         return Err(missing("function", "task function", &settings.function));
     }
     if let Some(name) = &settings.project
-        && projects::hold(conn, tenant, name).await?.is_none()
+        && projects::lock_for_use(conn, tenant, name).await?.is_none()
     {
         return Err(missing("project", "project", name));
     }

@@ -296,7 +296,7 @@ impl Saving<'_> {
         };
         cursor.record(conn, tenant, id).await?;
         let before = existing.map(|job| job.settings);
-        let kept = NewVersion {
+        let version = NewVersion {
             version,
             change: change.unwrap_or_else(|| change_of(before.as_ref(), settings)),
             settings,
@@ -304,7 +304,7 @@ impl Saving<'_> {
             source,
             pause: None,
         };
-        kept.keep(conn, tenant, id).await?;
+        version.store(conn, tenant, id).await?;
         let job = by_id(conn, tenant, id).await?.ok_or(DbError::NotFound)?;
         let change = if before.is_some() { Change::Updated } else { Change::Created };
         Ok(SavedJob { job, before, change })

@@ -117,7 +117,7 @@ pub async fn switch(conn: &mut Conn, request: &SwitchRequest<'_>) -> Result<Swit
         return Ok(Switched::Unchanged(Box::new(job)));
     }
     match request.switch {
-        Switch::Pause(asked) => pause(conn, request, job, asked).await,
+        Switch::Pause(requested) => pause(conn, request, job, requested).await,
         Switch::Resume => {
             let now = database_clock::now(conn).await?;
             PauseChange { request, job, now }.write(conn, None).await
@@ -130,20 +130,20 @@ async fn pause(
     conn: &mut Conn,
     request: &SwitchRequest<'_>,
     job: Job,
-    asked: NewPause<'_>,
+    requested: NewPause<'_>,
 ) -> Result<Switched, SaveError> {
     let now = database_clock::now(conn).await?;
     let present = Pause { reason: job.state.pause_reason.as_deref(), until: job.state.paused_until };
-    let wanted = asked.merged(&job, now);
-    if job.state.is_paused && present == wanted {
+    let new = requested.merged(&job, now);
+    if job.state.is_paused && present == new {
         return Ok(Switched::Unchanged(Box::new(job)));
     }
-    if wanted.until.is_some_and(|until| until <= now) {
+    if new.until.is_some_and(|until| until <= now) {
         return Ok(Switched::EndHasPassed { now });
     }
-    let reason = wanted.reason.map(str::to_owned);
-    let wanted = Pause { reason: reason.as_deref(), until: wanted.until };
-    PauseChange { request, job, now }.write(conn, Some(wanted)).await
+    let reason = new.reason.map(str::to_owned);
+    let new = Pause { reason: reason.as_deref(), until: new.until };
+    PauseChange { request, job, now }.write(conn, Some(new)).await
 }
 
 /// Locks only the job, not its calendars: a change of a calendar locks its jobs before it reads
@@ -194,7 +194,7 @@ impl PauseChange<'_> {
             .execute(conn)
             .await?;
         cursor.record(conn, tenant, job.id).await?;
-        let kept = NewVersion {
+        let version = NewVersion {
             version,
             change: if pause.is_some() { "paused" } else { "resumed" },
             settings: &job.settings,
@@ -202,7 +202,7 @@ impl PauseChange<'_> {
             source,
             pause: pause.as_ref(),
         };
-        kept.keep(conn, tenant, job.id).await?;
+        version.store(conn, tenant, job.id).await?;
         let after = by_id(conn, tenant, job.id).await?.ok_or(DbError::NotFound)?;
         Ok(Switched::Changed { before: Box::new(job), after: Box::new(after) })
     }

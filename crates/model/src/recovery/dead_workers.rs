@@ -61,7 +61,7 @@ pub struct OverdueAttempt {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
-pub struct Found {
+pub struct PendingRecovery {
     pub silent_workers: bool,
     pub claims_of_the_lost: bool,
 }
@@ -117,7 +117,7 @@ statement! {
 
 /// Whether [`expire_workers`] and [`lost_attempts`] have work: one cheap statement. Needs no fence,
 /// because it decides nothing.
-pub async fn look(conn: &mut Conn, lease: Duration) -> DbResult<Found> {
+pub async fn pending_work(conn: &mut Conn, lease: Duration) -> DbResult<PendingRecovery> {
     Ok(Look { seconds: lease.as_secs_f64() }.get_result(conn).await?)
 }
 

@@ -14,7 +14,7 @@ use crate::events::append::{self, NewEvent};
 use crate::recovery::dead_workers::{self, OpenAttempt};
 use crate::running::attempts::{Ended, Record, status_after};
 use crate::{Conn, DbResult, connection::notify, dispatching::tick, transact};
-use sched_domain::attempt::{AttemptEnd, AttemptOutcome, POISON_AFTER_LOSSES, Verdict, decide};
+use sched_domain::attempt::{AttemptDecision, AttemptEnd, AttemptOutcome, POISON_AFTER_LOSSES, decide};
 use sched_domain::ids::{DispatchId, InstanceId, Term, WorkerId, execution_id};
 use sched_domain::retry::RetryPolicy;
 use sched_domain::run_state::DispatchStatus;
@@ -77,7 +77,7 @@ impl Cause {
 pub struct Lost {
     attempt: OpenAttempt,
     cause: Cause,
-    verdict: Verdict,
+    verdict: AttemptDecision,
     message: String,
     status: DispatchStatus,
 }
@@ -178,7 +178,7 @@ impl Lost {
     }
 
     /// Logs and counts the loss; call it after the commit.
-    pub fn tell(&self) {
+    pub fn log(&self) {
         let OpenAttempt { dispatch_id, job_name, attempt, worker_id, .. } = &self.attempt;
         tracing::warn!(
             run.id = %dispatch_id, job.name = job_name, attempt, worker.id = %worker_id, error = self.message,
@@ -207,12 +207,12 @@ pub struct Recovered {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum Recoverer {
     Leader { instance: InstanceId, term: Term },
     Worker,
 }
 
-impl By {
+impl Recoverer {
     /// Valid for the length of the transaction.
     async fn may(self, conn: &mut Conn, lease: Duration) -> DbResult<bool> {
         match self {
@@ -224,7 +224,7 @@ impl By {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Recovery {
-    pub by: By,
+    pub by: Recoverer,
     /// Silence before a worker is marked OFFLINE, unless its own lease is longer.
     pub lease: Duration,
     pub losses: Losses,
@@ -243,14 +243,14 @@ impl Recovery {
     /// # Errors
     /// The term is over, or the database failed.
     pub async fn run(self, conn: &mut Conn, is_stopped: impl Fn() -> bool) -> DbResult<Recovered> {
-        let found = dead_workers::look(conn, self.lease).await?;
+        let found = dead_workers::pending_work(conn, self.lease).await?;
         let mut offline = Vec::new();
         if found.silent_workers {
             offline = transact(conn, "expire_workers", async |conn: &mut Conn| {
                 if self.by.may(conn, self.lease).await? { self.expire(conn).await } else { Ok(Vec::new()) }
             })
             .await?;
-            offline.iter().for_each(tell_offline);
+            offline.iter().for_each(log_offline);
         }
         let mut recovered = Recovered { workers: offline.len(), attempts: 0 };
         while found.claims_of_the_lost || !offline.is_empty() {
@@ -258,13 +258,13 @@ impl Recovery {
                 if self.by.may(conn, self.lease).await? { self.end_lost(conn).await } else { Ok(Vec::new()) }
             })
             .await?;
-            lost.iter().for_each(Lost::tell);
+            lost.iter().for_each(Lost::log);
             recovered.attempts += lost.len();
             if i64::try_from(lost.len()).unwrap_or(i64::MAX) < BATCH || is_stopped() {
                 break;
             }
         }
-        tell_others(conn, recovered).await;
+        notify(conn, recovered).await;
         Ok(recovered)
     }
 
@@ -284,7 +284,7 @@ impl Recovery {
 }
 
 /// Notifies the processes that can continue.
-async fn tell_others(conn: &mut Conn, recovered: Recovered) {
+async fn notify(conn: &mut Conn, recovered: Recovered) {
     if recovered == Recovered::default() {
         return;
     }
@@ -304,7 +304,7 @@ async fn tell_others(conn: &mut Conn, recovered: Recovered) {
     }
 }
 
-fn tell_offline((worker, hostname): &(WorkerId, String)) {
+fn log_offline((worker, hostname): &(WorkerId, String)) {
     tracing::error!(worker.id = %worker, worker.hostname = hostname, "worker marked offline because its lease expired");
     metrics::counter!("sched_workers_lost_total").increment(1);
 }

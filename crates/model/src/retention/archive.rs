@@ -39,7 +39,7 @@ pub struct DetachedMonth {
 }
 
 #[derive(QueryableByName)]
-struct Line {
+struct ArchiveLine {
     #[diesel(sql_type = Text)]
     line: String,
 }
@@ -57,7 +57,7 @@ pub async fn months(conn: &mut Conn) -> DbResult<Vec<DetachedMonth>> {
 /// The rows in `count` blocks from `first` on, as lines of JSON.
 pub async fn rows(conn: &mut Conn, month: &DetachedMonth, first: i64, count: i64) -> DbResult<Vec<String>> {
     let (from, to) = range(first, count);
-    let lines: Vec<Line> =
+    let lines: Vec<ArchiveLine> =
         diesel::sql_query(&month.read).bind::<Text, _>(from).bind::<Text, _>(to).load(conn).await?;
     Ok(lines.into_iter().map(|line| line.line).collect())
 }

@@ -34,14 +34,14 @@ use sched_domain::retention::Cutoffs;
 pub struct Page<P> {
     /// `None` after the last page.
     pub next: Option<P>,
-    pub gone: u64,
+    pub deleted: u64,
 }
 
 /// Rows seen, the last of them, and rows deleted.
-type Counted<P> = (i64, Option<P>, i64);
+type PageCounts<P> = (i64, Option<P>, i64);
 
-fn page<P>((seen, last, gone): Counted<P>, limit: i64) -> Page<P> {
-    Page { next: last.filter(|_| seen >= limit), gone: u64::try_from(gone).unwrap_or(0) }
+fn page<P>((seen, last, deleted): PageCounts<P>, limit: i64) -> Page<P> {
+    Page { next: last.filter(|_| seen >= limit), deleted: u64::try_from(deleted).unwrap_or(0) }
 }
 
 statement! {
@@ -59,7 +59,7 @@ statement! {
 pub async fn dispatches(conn: &mut Conn, cutoffs: &Cutoffs, after: Uuid, limit: i64) -> DbResult<Page<Uuid>> {
     let Cutoffs { finished, dead_letters, .. } = *cutoffs;
     let before = first_of(finished.max(dead_letters));
-    let counted: Counted<Uuid> =
+    let counted: PageCounts<Uuid> =
         Dispatches { after, before, limit, finished, dead_letters }.get_result(conn).await?;
     Ok(page(counted, limit))
 }
@@ -74,7 +74,8 @@ statement! {
 
 /// Deletes records of skipped fires among the next `limit` after `after` (0 for the start).
 pub async fn skips(conn: &mut Conn, cutoffs: &Cutoffs, after: i64, limit: i64) -> DbResult<Page<i64>> {
-    let counted: Counted<i64> = Skips { after, limit, finished: cutoffs.finished }.get_result(conn).await?;
+    let counted: PageCounts<i64> =
+        Skips { after, limit, finished: cutoffs.finished }.get_result(conn).await?;
     Ok(page(counted, limit))
 }
 
@@ -97,7 +98,7 @@ pub async fn idempotency_keys(
     after: Uuid,
     limit: i64,
 ) -> DbResult<Page<Uuid>> {
-    let counted: Counted<Uuid> = Keys { after, before: first_of(before), limit }.get_result(conn).await?;
+    let counted: PageCounts<Uuid> = Keys { after, before: first_of(before), limit }.get_result(conn).await?;
     Ok(page(counted, limit))
 }
 
@@ -108,8 +109,8 @@ statement! {
 /// Deletes up to `limit` stored responses from before `before`. The same request then counts as
 /// new.
 pub async fn answers(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbResult<u64> {
-    let gone: i64 = Answers { before, limit }.get_result(conn).await?;
-    Ok(u64::try_from(gone).unwrap_or(0))
+    let deleted: i64 = Answers { before, limit }.get_result(conn).await?;
+    Ok(u64::try_from(deleted).unwrap_or(0))
 }
 
 statement! {
@@ -121,13 +122,13 @@ statement! {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Past {
+pub struct DeletedRows {
     pub entries: u64,
     pub terms: u64,
     pub workers: u64,
 }
 
-impl Past {
+impl DeletedRows {
     #[must_use]
     pub fn may_be_more(&self, limit: i64) -> bool {
         let most = self.entries.max(self.terms).max(self.workers);
@@ -137,12 +138,12 @@ impl Past {
 
 /// Deletes up to `limit` each of the oldest audit entries, of the oldest terms, and of the names of
 /// workers removed before the oldest stored history.
-pub async fn past(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64) -> DbResult<Past> {
+pub async fn delete_expired(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64) -> DbResult<DeletedRows> {
     let Cutoffs { audit, finished, .. } = *cutoffs;
     let (entries, terms, workers): (i64, i64, i64) =
         Audit { audit, finished, limit }.get_result(conn).await?;
     let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
-    Ok(Past { entries: count(entries), terms: count(terms), workers: count(workers) })
+    Ok(DeletedRows { entries: count(entries), terms: count(terms), workers: count(workers) })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

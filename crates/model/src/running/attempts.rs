@@ -18,7 +18,7 @@ use crate::{
     connection::{notify, transaction},
     dispatching::overlap_queue,
 };
-use sched_domain::attempt::{AttemptOutcome, Verdict};
+use sched_domain::attempt::{AttemptDecision, AttemptOutcome};
 use sched_domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId};
 use sched_domain::run_state::{DispatchEvent, DispatchStatus};
 
@@ -29,7 +29,7 @@ pub struct Ended {
     pub job_id: JobId,
     pub token: ClaimToken,
     pub outcome: AttemptOutcome,
-    pub verdict: Verdict,
+    pub verdict: AttemptDecision,
     pub record: Record,
 }
 
@@ -179,7 +179,7 @@ pub(crate) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbRe
     let jobs = lock_jobs(conn, ended).await?;
     let rows = write_ends(conn, ended, &jobs).await?;
     let held: HashSet<(DispatchId, ClaimToken)> = rows.iter().filter_map(|row| row.0.zip(row.1)).collect();
-    keep_output(conn, ended, &held).await?;
+    store_output(conn, ended, &held).await?;
     let lines: Vec<(TenantId, JobId)> = rows.iter().filter(|row| row.4).map(|row| (row.2, row.3)).collect();
     let released_queues = overlap_queue::release(conn, &lines).await?;
     Ok(Written {
@@ -256,27 +256,27 @@ async fn write_ends(
     Ok(rows)
 }
 
-async fn keep_output(
+async fn store_output(
     conn: &mut Conn,
     ended: &[Ended],
     held: &HashSet<(DispatchId, ClaimToken)>,
 ) -> DbResult<()> {
-    let kept: Vec<(&Ended, &OutputChunk)> = ended
+    let chunks: Vec<(&Ended, &OutputChunk)> = ended
         .iter()
         .filter(|e| held.contains(&(e.dispatch_id, e.token)))
         .flat_map(|e| e.record.output.iter().map(move |chunk| (e, chunk)))
         .collect();
-    if kept.is_empty() {
+    if chunks.is_empty() {
         return Ok(());
     }
     KeepOutput {
-        executions: &kept.iter().map(|(e, _)| e.record.execution_id.0).collect::<Vec<_>>(),
-        streams: &kept.iter().map(|(_, c)| c.stream).collect::<Vec<_>>(),
-        chunks: &kept.iter().map(|(_, c)| c.chunk).collect::<Vec<_>>(),
-        contents: &kept.iter().map(|(_, c)| c.content.as_str()).collect::<Vec<_>>(),
-        dropped: &kept.iter().map(|(_, c)| c.dropped_bytes).collect::<Vec<_>>(),
-        dispatches: &kept.iter().map(|(e, _)| e.dispatch_id.0).collect::<Vec<_>>(),
-        started_at: &kept.iter().map(|(e, _)| e.record.started_at).collect::<Vec<_>>(),
+        executions: &chunks.iter().map(|(e, _)| e.record.execution_id.0).collect::<Vec<_>>(),
+        streams: &chunks.iter().map(|(_, c)| c.stream).collect::<Vec<_>>(),
+        chunks: &chunks.iter().map(|(_, c)| c.chunk).collect::<Vec<_>>(),
+        contents: &chunks.iter().map(|(_, c)| c.content.as_str()).collect::<Vec<_>>(),
+        dropped: &chunks.iter().map(|(_, c)| c.dropped_bytes).collect::<Vec<_>>(),
+        dispatches: &chunks.iter().map(|(e, _)| e.dispatch_id.0).collect::<Vec<_>>(),
+        started_at: &chunks.iter().map(|(e, _)| e.record.started_at).collect::<Vec<_>>(),
     }
     .execute(conn)
     .await?;

@@ -66,7 +66,7 @@ pub struct Claimed {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct ClaimRequest<'a> {
     pub worker: WorkerId,
     pub queues: &'a [String],
     pub limit: u32,
@@ -75,7 +75,7 @@ pub struct Wanted<'a> {
 }
 
 #[derive(Debug, Clone)]
-pub struct Looked {
+pub struct ClaimOutcome {
     /// In the order of their start.
     pub claimed: Vec<Claimed>,
     /// Tenants (limited queues, in [`claim_limited`]) with claimable runs. If there are several and
@@ -185,23 +185,23 @@ statement! {
 /// If the connection broke, the claim may have taken effect. The worker keeps its lease, so
 /// recovery does not find these runs until the worker reports them: call
 /// [`crate::recovery::dead_workers::unknown_claims`].
-pub async fn look(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
-    let &Wanted { worker, queues, limit, last } = wanted;
+pub async fn claim_unlimited(conn: &mut Conn, request: &ClaimRequest<'_>) -> DbResult<ClaimOutcome> {
+    let &ClaimRequest { worker, queues, limit, last } = request;
     let rows = Claim { worker, limit: limit.into(), queues, last }.load(conn).await;
-    Ok(looked(answered(conn, rows)?, last))
+    Ok(claim_outcome(leave_read_only_on_error(conn, rows)?, last))
 }
 
 /// Claims the run that is alone in `queues`, if exactly one waits there.
 ///
-/// For an idle worker that received a notification. It takes a fraction of the time of [`look`],
+/// For an idle worker that received a notification. It takes a fraction of the time of [`claim_unlimited`],
 /// which must follow, because the result does not show whether more runs wait. It takes only a run
 /// that [`look`] would take. If another run waits, even one that is not due yet, it takes nothing.
 pub async fn claim_lone(conn: &mut Conn, worker: WorkerId, queues: &[String]) -> DbResult<Option<Claimed>> {
     let rows = ClaimLone { worker, queues }.load(conn).await;
-    Ok(answered(conn, rows)?.pop().and_then(Row::into_claimed))
+    Ok(leave_read_only_on_error(conn, rows)?.pop().and_then(Row::into_claimed))
 }
 
-fn answered(conn: &mut Conn, rows: QueryResult<Vec<Row>>) -> DbResult<Vec<Row>> {
+fn leave_read_only_on_error(conn: &mut Conn, rows: QueryResult<Vec<Row>>) -> DbResult<Vec<Row>> {
     rows.map_err(|error| {
         let error = DbError::from(error);
         transaction::leave_read_only(conn, &error);
@@ -212,11 +212,14 @@ fn answered(conn: &mut Conn, rows: QueryResult<Vec<Row>>) -> DbResult<Vec<Row>> 
 /// Claims runs from queues with limits, as many as the limits allow.
 ///
 /// Claims of all workers from such a queue run one after another: each locks the row that counts
-/// the queue's rate, and only then counts the running runs. A quota of running runs is one limit
-/// for all queues of the tenant, whose claims run one after another too. A claim skips tenants that
-/// another claim has locked.
-pub async fn claim_limited(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
-    let &Wanted { worker, queues, limit, last } = wanted;
+/// the queue's rate, and only then counts the running runs. If a tenant has a quota of running
+/// runs, all its queues share that limit, and claims of this tenant run one after another too. A
+/// claim skips tenants that another claim has locked.
+///
+/// # Errors
+/// As [`claim_unlimited`].
+pub async fn claim_limited(conn: &mut Conn, request: &ClaimRequest<'_>) -> DbResult<ClaimOutcome> {
+    let &ClaimRequest { worker, queues, limit, last } = request;
     let rows = transact(conn, "claim_limited", async |conn: &mut Conn| {
         let waiting: Vec<(Uuid, String, bool)> = LimitedWaiting { queues }.load(conn).await?;
         let free = lock_tenants(conn, &waiting).await?;
@@ -231,7 +234,7 @@ pub async fn claim_limited(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Loo
             .await?)
     })
     .await?;
-    Ok(looked(rows, last))
+    Ok(claim_outcome(rows, last))
 }
 
 /// Locks the tenants with a quota that no other claim has locked. Without other work, waits for one
@@ -250,14 +253,14 @@ async fn lock_tenants(conn: &mut Conn, waiting: &[(Uuid, String, bool)]) -> DbRe
 
 /// Inserts missing rows.
 async fn lock_queues(conn: &mut Conn, lanes: Vec<(Uuid, String)>) -> DbResult<(Vec<Uuid>, Vec<String>)> {
-    let wanted = lanes.len();
+    let count = lanes.len();
     let (tenants, queues): (Vec<Uuid>, Vec<String>) = lanes.into_iter().unzip();
-    if wanted == 0 {
+    if count == 0 {
         return Ok((tenants, queues));
     }
     let mut locked: Vec<(Uuid, String)> =
         LockLimited { tenants: &tenants, queues: &queues }.load(conn).await?;
-    if locked.len() < wanted {
+    if locked.len() < count {
         LimitedRows { tenants: &tenants, queues: &queues }.execute(conn).await?;
         locked = LockLimited { tenants: &tenants, queues: &queues }.load(conn).await?;
     }
@@ -271,16 +274,16 @@ pub async fn claim(
     limit: u32,
 ) -> DbResult<Vec<Claimed>> {
     let last = TenantId(Uuid::max());
-    Ok(look(conn, &Wanted { worker, queues, limit, last }).await?.claimed)
+    Ok(claim_unlimited(conn, &ClaimRequest { worker, queues, limit, last }).await?.claimed)
 }
 
-fn looked(rows: Vec<Row>, last: TenantId) -> Looked {
+fn claim_outcome(rows: Vec<Row>, last: TenantId) -> ClaimOutcome {
     let (shared_by, last, has_limited, room_in) =
         <[Row]>::first(&rows).map_or((0, last, false, None), |row| {
             let room_in = row.room_in_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
             (row.shared_by, row.last.map_or(last, TenantId), row.has_limited, room_in)
         });
-    Looked {
+    ClaimOutcome {
         claimed: rows.into_iter().filter_map(Row::into_claimed).collect(),
         shared_by: u32::try_from(shared_by).unwrap_or(0),
         last,

@@ -183,7 +183,7 @@ pub async fn retry_page(
     let jobs: BTreeSet<JobId> = page.iter().map(|(_, job)| *job).collect();
     let jobs: HashMap<JobId, RetriedJob> =
         retries::lock_jobs(conn, order.tenant, &jobs).await?.into_iter().collect();
-    let held: BTreeSet<DispatchId> = hold(conn, order.tenant, &page).await?.into_iter().collect();
+    let held: BTreeSet<DispatchId> = lock(conn, order.tenant, &page).await?.into_iter().collect();
     let mut settled = Settled { done: Vec::new(), barred: BTreeMap::new(), jobs, next };
     let mut free = Vec::new();
     for (id, job) in page.iter().filter(|(id, _)| held.contains(id)) {
@@ -194,7 +194,7 @@ pub async fn retry_page(
             None => {}
         }
     }
-    settled.done = retries::make(conn, order, &free).await?;
+    settled.done = retries::create(conn, order, &free).await?;
     Ok(settled)
 }
 
@@ -216,7 +216,7 @@ pub async fn discard_page(
     limit: i64,
 ) -> DbResult<Settled<(DispatchId, JobId, Option<ProjectId>)>> {
     let (page, next) = page(conn, order.tenant, filter, limit).await?;
-    let held = hold(conn, order.tenant, &page).await?;
+    let held = lock(conn, order.tenant, &page).await?;
     let done = write_discarded(conn, order, &held).await?;
     Ok(Settled { done, barred: BTreeMap::new(), jobs: HashMap::new(), next })
 }
@@ -277,7 +277,7 @@ async fn page(
 }
 
 /// Locks those still open, in order. The caller already holds needed locks on their jobs.
-async fn hold(conn: &mut Conn, tenant: TenantId, page: &[Letter]) -> DbResult<Vec<DispatchId>> {
+async fn lock(conn: &mut Conn, tenant: TenantId, page: &[Letter]) -> DbResult<Vec<DispatchId>> {
     use dead_letters as l;
     let ids: Vec<DispatchId> = page.iter().map(|(id, _)| *id).collect();
     let open = l::table

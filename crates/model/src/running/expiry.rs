@@ -47,14 +47,14 @@ pub async fn expire(conn: &mut Conn, limit: i64) -> DbResult<Vec<Expired>> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
+pub struct PendingExpiry {
     pub has_expired: bool,
     pub unserved: Vec<String>,
     /// According to the table.
     pub noted: Vec<String>,
 }
 
-impl Found {
+impl PendingExpiry {
     #[must_use]
     pub fn is_noted(&self) -> bool {
         self.unserved == self.noted
@@ -69,9 +69,9 @@ statement! {
 ///
 /// A queue is unserved if it has had claimable runs for `patience` and no live worker serves it. A
 /// draining worker takes no new runs and does not count.
-pub async fn look(conn: &mut Conn, patience: Duration) -> DbResult<Found> {
+pub async fn pending_work(conn: &mut Conn, patience: Duration) -> DbResult<PendingExpiry> {
     let rows: Vec<(Option<String>, bool)> = Look { seconds: patience.as_secs_f64() }.load(conn).await?;
-    let mut found = Found::default();
+    let mut found = PendingExpiry::default();
     for row in rows {
         match row {
             (None, _) => found.has_expired = true,
@@ -85,14 +85,14 @@ pub async fn look(conn: &mut Conn, patience: Duration) -> DbResult<Found> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
-pub struct Begun {
+pub struct UnservedQueue {
     pub queue: String,
     /// Since when its oldest run was claimable.
     pub since: DateTime<Utc>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
-pub struct Over {
+pub struct ServedQueue {
     pub queue: String,
     pub since: DateTime<Utc>,
     /// Otherwise no run waits in it.
@@ -108,7 +108,10 @@ statement! {
 }
 
 /// Stores the unserved queues; returns the changes.
-pub async fn note_unserved(conn: &mut Conn, queues: &[String]) -> DbResult<(Vec<Begun>, Vec<Over>)> {
+pub async fn note_unserved(
+    conn: &mut Conn,
+    queues: &[String],
+) -> DbResult<(Vec<UnservedQueue>, Vec<ServedQueue>)> {
     let over = ForgetUnserved { queues }.load(conn).await?;
     let begun = NoteUnserved { queues }.load(conn).await?;
     Ok((begun, over))

@@ -19,7 +19,7 @@ use sched_domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, ex
 use sched_domain::run_state::DispatchStatus;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct LiveUpdate {
     pub dispatch_id: DispatchId,
     pub token: ClaimToken,
     pub pieces: Vec<Piece>,
@@ -57,18 +57,18 @@ statement! {
 }
 
 /// Returns the claims that held. Writing the same again changes nothing.
-pub async fn write(conn: &mut Conn, told: &[Told]) -> DbResult<Vec<ClaimToken>> {
-    let pieces = || told.iter().flat_map(|t| t.pieces.iter().map(move |piece| (t.token.0, piece)));
+pub async fn write(conn: &mut Conn, updates: &[LiveUpdate]) -> DbResult<Vec<ClaimToken>> {
+    let pieces = || updates.iter().flat_map(|t| t.pieces.iter().map(move |piece| (t.token.0, piece)));
     let held = Write {
-        dispatches: &told.iter().map(|t| t.dispatch_id.0).collect::<Vec<_>>(),
-        tokens: &told.iter().map(|t| t.token.0).collect::<Vec<_>>(),
-        keep_from: &told.iter().map(|t| t.keep_from).collect::<Vec<_>>(),
-        has_progress: &told.iter().map(|t| t.progress.is_some()).collect::<Vec<_>>(),
-        percents: &told
+        dispatches: &updates.iter().map(|t| t.dispatch_id.0).collect::<Vec<_>>(),
+        tokens: &updates.iter().map(|t| t.token.0).collect::<Vec<_>>(),
+        keep_from: &updates.iter().map(|t| t.keep_from).collect::<Vec<_>>(),
+        has_progress: &updates.iter().map(|t| t.progress.is_some()).collect::<Vec<_>>(),
+        percents: &updates
             .iter()
             .map(|t| t.progress.as_ref().and_then(|(percent, _)| *percent))
             .collect::<Vec<_>>(),
-        messages: &told
+        messages: &updates
             .iter()
             .map(|t| t.progress.as_ref().map_or("", |(_, message)| message.as_str()))
             .collect::<Vec<_>>(),
@@ -110,7 +110,7 @@ pub struct Progress {
 
 /// A run that a client follows.
 #[derive(Debug, Clone)]
-pub struct Watched {
+pub struct FollowedRun {
     pub id: DispatchId,
     pub job_id: JobId,
     pub created_at: DateTime<Utc>,
@@ -139,11 +139,15 @@ statement! {
     )
 }
 
-pub async fn look(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult<Option<Watched>> {
+pub async fn followed_run(
+    conn: &mut Conn,
+    tenant: TenantId,
+    id: DispatchId,
+) -> DbResult<Option<FollowedRun>> {
     let row: Option<LookRow> = Look { tenant, id }.get_result(conn).await.optional()?;
     Ok(row.map(|(job_id, created_at, status, attempt, claimed_at, token, percent, message, updated_at)| {
         let claim = claimed_at.zip(token).filter(|_| status == DispatchStatus::InProgress);
-        Watched {
+        FollowedRun {
             id,
             job_id,
             created_at,
@@ -212,7 +216,7 @@ statement! {
 pub async fn finished(
     conn: &mut Conn,
     tenant: TenantId,
-    watched: &Watched,
+    watched: &FollowedRun,
     from: Option<ExecutionId>,
 ) -> DbResult<Vec<Finished>> {
     // The attempt starts shortly after the claim, which follows the creation; a minute covers every

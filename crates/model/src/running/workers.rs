@@ -103,11 +103,11 @@ pub async fn register(conn: &mut Conn, worker: &NewWorker, before: Option<Predec
             return Ok(is_draining);
         }
         if is_draining {
-            let asked = (
+            let changes = (
                 w::drain_requested_at.eq(database_clock::clock_timestamp().nullable()),
                 w::status.eq(WorkerStatus::Draining),
             );
-            diesel::update(w::table.find(worker.worker_id)).set(asked).execute(conn).await?;
+            diesel::update(w::table.find(worker.worker_id)).set(changes).execute(conn).await?;
         }
         let payload = json!({
             "worker_id": worker.worker_id,
@@ -180,8 +180,8 @@ pub async fn set_drain(
     let update = diesel::update(w::table.find(worker_id));
     let after = match is_wanted {
         true => {
-            let asked = w::drain_requested_at.eq(database_clock::clock_timestamp().nullable());
-            update.set(asked).returning(Worker::as_returning()).get_result(conn).await?
+            let changes = w::drain_requested_at.eq(database_clock::clock_timestamp().nullable());
+            update.set(changes).returning(Worker::as_returning()).get_result(conn).await?
         }
         false => {
             let taken_back = w::drain_requested_at.eq(None::<DateTime<Utc>>);
@@ -241,12 +241,12 @@ pub async fn living(conn: &mut Conn) -> DbResult<u64> {
 pub struct Filter {
     pub status: Option<WorkerStatus>,
     pub queue: Option<String>,
-    pub after: Option<Place>,
+    pub after: Option<WorkerPosition>,
 }
 
 /// Live workers by start time, then OFFLINE ones, the latest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct WorkerPosition {
     pub offline_since: Option<DateTime<Utc>>,
     pub started_at: DateTime<Utc>,
     pub worker_id: WorkerId,
@@ -254,9 +254,9 @@ pub struct Place {
 
 impl Worker {
     #[must_use]
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> WorkerPosition {
         let Self { offline_since, started_at, worker_id, .. } = *self;
-        Place { offline_since, started_at, worker_id }
+        WorkerPosition { offline_since, started_at, worker_id }
     }
 }
 
@@ -270,7 +270,7 @@ pub async fn list(conn: &mut Conn, filter: &Filter, limit: i64) -> DbResult<Vec<
     if let Some(queue) = &filter.queue {
         query = query.filter(w::queues.contains(vec![queue]));
     }
-    if let Some(Place { offline_since, started_at, worker_id }) = filter.after {
+    if let Some(WorkerPosition { offline_since, started_at, worker_id }) = filter.after {
         let started_later =
             w::started_at.gt(started_at).or(w::started_at.eq(started_at).and(w::worker_id.gt(worker_id)));
         query = match offline_since {

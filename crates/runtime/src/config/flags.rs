@@ -64,7 +64,7 @@ where
         let text = error.render().to_string();
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => LoadError::Answered { text },
-            _ => LoadError::Usage { text: redact::words(text.trim_start_matches("error: ").trim_end()) },
+            _ => LoadError::Usage { text: redact::free_text(text.trim_start_matches("error: ").trim_end()) },
         }
     })
 }

@@ -44,7 +44,7 @@ pub fn url(url: &str) -> String {
 }
 
 #[must_use]
-pub fn words(text: &str) -> String {
+pub fn free_text(text: &str) -> String {
     let ends_word = |c: char| c.is_whitespace() || c == '\'' || c == '"';
     let shown = text.split_inclusive(ends_word).map(|piece| {
         let word = piece.trim_end_matches(ends_word);
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn urls_inside_a_sentence_lose_their_passwords() {
         let text = "unexpected argument 'postgres://a:b@h/x' found\nsee more";
-        assert_eq!(words(text), "unexpected argument 'postgres://a:***@h/x' found\nsee more");
+        assert_eq!(free_text(text), "unexpected argument 'postgres://a:***@h/x' found\nsee more");
     }
 
     #[test]

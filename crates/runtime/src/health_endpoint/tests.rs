@@ -59,7 +59,7 @@ impl Served {
         *self.source.0.lock().unwrap() = (live, ready);
     }
 
-    async fn ask(&self, method: &str, path: &str) -> (u16, String, String) {
+    async fn request(&self, method: &str, path: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(self.addr).await.unwrap();
         let request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -70,7 +70,7 @@ impl Served {
     }
 
     async fn json(&self, path: &str) -> (u16, Value) {
-        let (code, head, body) = self.ask("GET", path).await;
+        let (code, head, body) = self.request("GET", path).await;
         assert!(head.contains("content-type: application/json"), "{path}: {head}");
         (code, serde_json::from_str(&body).unwrap())
     }
@@ -103,7 +103,7 @@ async fn every_page_is_there_with_its_headers_and_only_the_root_tells_the_versio
     assert_eq!(root["endpoints"], json!(PATHS));
     assert_eq!(served.json("/status").await.1["status"], json!({"slots": 10}));
     for path in PATHS.iter().copied().chain(["/", "/nowhere"]) {
-        let (code, head, body) = served.ask("GET", path).await;
+        let (code, head, body) = served.request("GET", path).await;
         assert_eq!(code, if path == "/nowhere" { 404 } else { 200 }, "{path}");
         for header in ["x-content-type-options: nosniff", "x-frame-options: deny", "cache-control: no-store"]
         {
@@ -112,14 +112,14 @@ async fn every_page_is_there_with_its_headers_and_only_the_root_tells_the_versio
         assert!(!head.contains("\r\nserver:") && !head.contains("1.2.3"), "{path}: {head}");
         assert!(["/", "/metrics"].contains(&path) || !body.contains("1.2.3"), "{path}: {body}");
     }
-    assert_eq!(served.ask("HEAD", "/health").await.0, 200);
-    let (code, head, _) = served.ask("POST", "/health").await;
+    assert_eq!(served.request("HEAD", "/health").await.0, 200);
+    let (code, head, _) = served.request("POST", "/health").await;
     assert!(code == 405 && head.contains("allow: get, head"), "{head}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_tell_the_build_and_the_uptime() {
-    let (code, head, body) = serve().ask("GET", "/metrics").await;
+    let (code, head, body) = serve().request("GET", "/metrics").await;
     assert!(code == 200 && head.contains("text/plain"), "{head}");
     assert!(body.contains(r#"sched_build_info{version="1.2.3",daemon="worker"} 1"#), "{body}");
     assert!(body.contains("\nsched_process_uptime_seconds "), "{body}");
@@ -138,7 +138,7 @@ async fn a_taken_port_names_the_address_and_the_setting() {
 #[tokio::test]
 async fn a_runtime_that_is_stuck_does_not_keep_the_pages_from_answering() {
     let served = serve();
-    assert_eq!(served.ask("GET", "/health").await.0, 200);
+    assert_eq!(served.request("GET", "/health").await.0, 200);
     // The only thread of this runtime is blocked until the response.
     let mut stream = std::net::TcpStream::connect(served.addr).unwrap();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
@@ -151,7 +151,7 @@ async fn a_runtime_that_is_stuck_does_not_keep_the_pages_from_answering() {
 #[tokio::test]
 async fn the_server_ends_when_asked_to_even_on_a_single_threaded_runtime() {
     let served = serve();
-    assert_eq!(served.ask("GET", "/health").await.0, 200);
+    assert_eq!(served.request("GET", "/health").await.0, 200);
     served.cancel.cancel();
     served.task.await.unwrap().unwrap();
     assert!(TcpStream::connect(served.addr).await.is_err());

@@ -69,7 +69,7 @@ impl Exporter {
         let mut next = held.or_else(|| self.batch(1));
         while let Some(batch) = next {
             match self.delivery.post(batch.body.clone()).await {
-                Ok(answer) => self.taken(batch.spans, &answer),
+                Ok(answer) => self.record_accepted(batch.spans, &answer),
                 Err(Failure::Refused) => dropped("refused", batch.spans),
                 Err(Failure::Away) => return Some(batch),
             }
@@ -79,15 +79,15 @@ impl Exporter {
     }
 
     /// Counts a batch as accepted, except for spans that the response rejects.
-    fn taken(&mut self, spans: usize, answer: &[u8]) {
+    fn record_accepted(&mut self, spans: usize, answer: &[u8]) {
         let mut refused = 0;
         match otlp::rejected(answer) {
             Some((count, cause)) => {
                 refused = usize::try_from(count).unwrap_or(usize::MAX).min(spans);
                 dropped("refused", refused);
-                self.delivery.refuses(&cause);
+                self.delivery.record_refused(&cause);
             }
-            None => self.delivery.takes(),
+            None => self.delivery.record_accepted(),
         }
         let taken = u64::try_from(spans - refused).unwrap_or(u64::MAX);
         metrics::counter!("sched_spans_exported_total").increment(taken);

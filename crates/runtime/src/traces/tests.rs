@@ -15,8 +15,11 @@ use crate::delivery::{FLUSH_WITHIN, Sending};
 use crate::monotonic_clock::monotonic;
 
 const PROGRAM: Program = Program::new("sched-worker", "1.2.3", "Runs jobs");
-const PLACE: Place =
-    Place { trace: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c, span: 0xb7ad_6b71_6920_3331, is_sampled: true };
+const PLACE: SpanContext = SpanContext {
+    trace: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c,
+    span: 0xb7ad_6b71_6920_3331,
+    is_sampled: true,
+};
 
 fn spans(collector: &Server) -> Vec<Vec<Sent>> {
     let of = |request: Request| {
@@ -79,8 +82,9 @@ async fn a_span_is_sent_with_the_ids_the_times_and_the_facts_that_it_was_given()
         failure: Some("exit code 7".into()),
         ..span("attempt a")
     });
-    traces.ended(Place { span: 1, ..PLACE }, took, || Span { kind: Kind::Server, ..span("GET") });
-    traces.ended(Place { span: 2, ..PLACE }, took, || Span { kind: Kind::Producer, ..span("dispatch") });
+    traces.ended(SpanContext { span: 1, ..PLACE }, took, || Span { kind: Kind::Server, ..span("GET") });
+    traces
+        .ended(SpanContext { span: 2, ..PLACE }, took, || Span { kind: Kind::Producer, ..span("dispatch") });
     finish(exporting).await;
 
     let request = collector.requests().remove(0);
@@ -136,7 +140,7 @@ async fn spans_are_sent_while_the_daemon_runs_and_in_batches() {
 async fn nothing_is_made_that_is_not_sent() {
     let collector = Server::start(Response::new(200));
     let (on, exporting) = exporting(&collector.url(""));
-    on.ended(Place { is_sampled: false, ..PLACE }, Duration::ZERO, || panic!("it is not sampled"));
+    on.ended(SpanContext { is_sampled: false, ..PLACE }, Duration::ZERO, || panic!("it is not sampled"));
     Traces::default().ended(PLACE, Duration::ZERO, || panic!("there is no collector"));
     on.ended(PLACE, Duration::ZERO, || span("sampled"));
     finish(exporting).await;

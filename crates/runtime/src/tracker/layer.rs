@@ -21,7 +21,7 @@ struct Facts {
 }
 
 impl Facts {
-    fn note(&mut self, field: &Field, value: String) {
+    fn record(&mut self, field: &Field, value: String) {
         match field.name() {
             "message" => self.message = value,
             name => {
@@ -34,15 +34,15 @@ impl Facts {
 
 impl Visit for Facts {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.note(field, format!("{value:?}"));
+        self.record(field, format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.note(field, value.to_owned());
+        self.record(field, value.to_owned());
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        self.note(field, crate::exit::describe(value));
+        self.record(field, crate::exit::describe(value));
     }
 }
 

@@ -16,7 +16,7 @@ fn server(answers: Vec<(u16, String)>) -> (Url, Server) {
 }
 
 /// The method and the path of a request.
-fn asked(request: &Request) -> (&str, &str) {
+fn target_of(request: &Request) -> (&str, &str) {
     (&request.method, &request.path)
 }
 
@@ -32,7 +32,7 @@ async fn a_request_carries_the_key_and_its_path_is_encoded() {
     let path = ["jobs", "a/b c", "trigger"];
     let _: Vec<u8> = api(url).post(&path, Some((sched_wire::IDEMPOTENCY_KEY, "k1")), &"body").await.unwrap();
     let request = server.requests().remove(0);
-    assert_eq!(asked(&request), ("POST", "/api/v1/jobs/a%2Fb%20c/trigger"));
+    assert_eq!(target_of(&request), ("POST", "/api/v1/jobs/a%2Fb%20c/trigger"));
     assert_eq!(request.version, "HTTP/1.1");
     for (name, value) in
         [("authorization", "Bearer s3cret"), ("idempotency-key", "k1"), ("content-type", "application/json")]
@@ -49,15 +49,15 @@ async fn what_is_deleted_answers_with_nothing_and_what_is_put_with_itself() {
     let put: Vec<u8> = api.put(&["calendars", "a"], &(), &"body").await.unwrap();
     assert_eq!(put, [1]);
     let sent = server.requests();
-    assert_eq!(asked(&sent[0]), ("DELETE", "/api/v1/calendars/a%20b"));
-    assert_eq!(asked(&sent[1]), ("PUT", "/api/v1/calendars/a"));
+    assert_eq!(target_of(&sent[0]), ("DELETE", "/api/v1/calendars/a%20b"));
+    assert_eq!(target_of(&sent[1]), ("PUT", "/api/v1/calendars/a"));
 }
 
 #[tokio::test]
 async fn an_address_with_a_path_keeps_it() {
     let (url, server) = server(vec![(200, "[]".into())]);
     let _: Vec<u8> = api(url.join("/sched/").unwrap()).get(&["jobs"], &()).await.unwrap();
-    assert_eq!(asked(&server.requests()[0]), ("GET", "/sched/api/v1/jobs"));
+    assert_eq!(target_of(&server.requests()[0]), ("GET", "/sched/api/v1/jobs"));
 }
 
 #[tokio::test]

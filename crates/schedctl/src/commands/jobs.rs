@@ -22,10 +22,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use self::args::{JobsListArgs, VersionArgs};
-use super::{Session, tell_of_more};
+use super::{Session, print_more};
 use crate::commands::runs::{cancel, trigger};
 use crate::failure::{CommandResult, failure};
-use crate::output::{Column, or_dash, tell, time, words};
+use crate::output::{Column, join_list, or_dash, print_notice, time};
 
 pub(crate) use self::applying::apply;
 pub(crate) use self::args::JobsCommand;
@@ -98,7 +98,7 @@ pub(crate) async fn run(command: JobsCommand, session: &Session) -> CommandResul
         }
         JobsCommand::List(args) => {
             let limit = args.limit;
-            let wanted = wanted(args);
+            let wanted = list_query(args);
             let query = |limit, cursor| JobsQuery { limit: Some(limit), cursor, ..wanted.clone() };
             let jobs = session.api()?.list(&["jobs"], limit, query).await?;
             let none = if wanted == JobsQuery::default() {
@@ -107,7 +107,7 @@ pub(crate) async fn run(command: JobsCommand, session: &Session) -> CommandResul
                 "no job matches"
             };
             session.output.page(&jobs, LIST, none)?;
-            tell_of_more(&jobs, limit);
+            print_more(&jobs, limit);
         }
         JobsCommand::Get { name } => {
             let job: Job = session.api()?.get(&["jobs", &name], &()).await?;
@@ -137,12 +137,15 @@ pub(crate) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             return explain::run(&name, &ExplainQuery { from, to, at }, session).await;
         }
         JobsCommand::Pause { name, reason, until, version } => {
-            let asked = PauseRequest { reason, until };
-            let job = switch(session, &["jobs", &name, "pause"], &version, &asked).await?;
-            if asked.until.is_none()
+            let request = PauseRequest { reason, until };
+            let job = switch(session, &["jobs", &name, "pause"], &version, &request).await?;
+            if request.until.is_none()
                 && let Some(until) = job.paused_until
             {
-                tell(&format!("the pause still ends at {}; `--until never` removes that", time(until)));
+                print_notice(&format!(
+                    "the pause still ends at {}; `--until never` removes that",
+                    time(until)
+                ));
             }
         }
         JobsCommand::Resume { name, version } => {
@@ -160,7 +163,7 @@ pub(crate) async fn run(command: JobsCommand, session: &Session) -> CommandResul
     Ok(exit::OK)
 }
 
-fn wanted(args: JobsListArgs) -> JobsQuery {
+fn list_query(args: JobsListArgs) -> JobsQuery {
     let include = match (args.all, args.deleted) {
         (false, false) => None,
         (true, false) => Some(Include::System),
@@ -207,7 +210,7 @@ fn end(at: Option<DateTime<Utc>>, fires: Option<i64>) -> String {
 }
 
 fn calendars(names: &[String], roll: CalendarRoll) -> String {
-    or_dash((!names.is_empty()).then(|| format!("{}, then {roll}", words(names))))
+    or_dash((!names.is_empty()).then(|| format!("{}, then {roll}", join_list(names))))
 }
 
 fn after(after: &[AfterSpec], mode: AfterMode) -> String {

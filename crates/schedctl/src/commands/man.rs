@@ -7,13 +7,16 @@ use anyhow::Context as _;
 use sched_runtime::exit;
 
 use crate::failure::{CommandResult, failure};
-use crate::output::tell;
+use crate::output::print_notice;
 
 pub(crate) fn run(command: clap::Command, folder: &Path) -> CommandResult {
     clap_mangen::generate_to(command, folder)
         .with_context(|| format!("could not write the manual pages to {}", folder.display()))
         .map_err(failure)?;
-    tell(&format!("the manual pages are in {}: `man schedctl`, `man schedctl-jobs-list`", folder.display()));
+    print_notice(&format!(
+        "the manual pages are in {}: `man schedctl`, `man schedctl-jobs-list`",
+        folder.display()
+    ));
     Ok(exit::OK)
 }
 

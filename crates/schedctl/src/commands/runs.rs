@@ -16,9 +16,9 @@ use sched_wire::{
 use uuid::Uuid;
 
 use self::shown::{ATTEMPT, RUN};
-use super::{Session, tell_of_more};
+use super::{Session, print_more};
 use crate::failure::CommandResult;
-use crate::output::{Column, neutral, or_dash, tell, time};
+use crate::output::{Column, neutral, or_dash, print_notice, time};
 
 pub(crate) use self::args::{AttemptsCommand, RunsCommand, WaitArgs};
 pub(crate) use self::shown::ATTEMPTS;
@@ -81,7 +81,7 @@ pub(crate) async fn runs(command: RunsCommand, session: &Session) -> CommandResu
             };
             let items = session.api()?.list(&["runs"], limit, query).await?;
             session.output.page(&items, RUNS, "there are no such runs")?;
-            tell_of_more(&items, limit);
+            print_more(&items, limit);
         }
         RunsCommand::Create(args) => return trigger::run(args, session).await,
         RunsCommand::Get { id } => {
@@ -142,7 +142,7 @@ pub(crate) async fn attempts(command: AttemptsCommand, session: &Session) -> Com
             };
             let items = session.api()?.list(&["attempts"], limit, query).await?;
             session.output.page(&items, ATTEMPTS, "there are no such attempts")?;
-            tell_of_more(&items, limit);
+            print_more(&items, limit);
         }
         AttemptsCommand::Get { id } => {
             let attempt: Attempt = session.api()?.get(&["attempts", &id.to_string()], &()).await?;
@@ -164,7 +164,7 @@ pub(super) async fn output(
         return session.output.record(&output, &[]);
     }
     if output.chunks.is_empty() {
-        tell("the attempt has no output");
+        print_notice("the attempt has no output");
     }
     session.output.print(&text(&output.chunks, raw))
 }

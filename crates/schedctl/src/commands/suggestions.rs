@@ -26,7 +26,7 @@ const LISTS: [(&str, &str); 9] = [
 const MEANT: &str = ", did you mean ";
 
 #[derive(Debug, Deserialize)]
-struct Named {
+struct NamedItem {
     name: String,
 }
 
@@ -37,12 +37,12 @@ pub(super) async fn in_error(api: &Api, error: ApiError) -> ApiError {
 }
 
 pub(crate) async fn in_failure(error: ExitError, session: &Session) -> ExitError {
-    let told = match error.source().downcast_ref::<ApiError>() {
+    let checked = match error.source().downcast_ref::<ApiError>() {
         Some(ApiError::Refused(problem)) => problem.clone(),
         _ => return error,
     };
     match session.api() {
-        Ok(api) => in_error(&api, ApiError::Refused(told)).await.into(),
+        Ok(api) => in_error(&api, ApiError::Refused(checked)).await.into(),
         Err(_) => error,
     }
 }
@@ -52,27 +52,27 @@ async fn in_problem(api: &Api, problem: &mut Problem) {
     texts.extend(problem.errors.iter().map(|error| error.message.clone()));
     texts.sort();
     texts.dedup();
-    let mut told: Vec<String> = Vec::new();
+    let mut checked: Vec<String> = Vec::new();
     for text in texts {
         let Some((list, name, end)) = missing(&text) else { continue };
         if text.get(end..).is_some_and(|rest| rest.starts_with(MEANT)) {
             continue;
         }
-        let said = text.get(..end).unwrap_or_default().to_owned();
-        let said =
-            said.rfind("there is no ").and_then(|start| said.get(start..)).unwrap_or_default().to_owned();
-        if told.contains(&said) {
+        let phrase = text.get(..end).unwrap_or_default().to_owned();
+        let phrase =
+            phrase.rfind("there is no ").and_then(|start| phrase.get(start..)).unwrap_or_default().to_owned();
+        if checked.contains(&phrase) {
             continue;
         }
         let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-        let Ok(names) = api.list::<Named, _>(&[list], MOST, query).await else { return };
+        let Ok(names) = api.list::<NamedItem, _>(&[list], MOST, query).await else { return };
         let Some(meant) = closest(&name, names.items.iter().map(|one| one.name.as_str())) else { continue };
-        let with = format!("{said}{MEANT}{meant:?}?");
-        problem.detail = problem.detail.replace(&said, &with);
+        let with = format!("{phrase}{MEANT}{meant:?}?");
+        problem.detail = problem.detail.replace(&phrase, &with);
         for error in &mut problem.errors {
-            error.message = error.message.replace(&said, &with);
+            error.message = error.message.replace(&phrase, &with);
         }
-        told.push(said);
+        checked.push(phrase);
     }
 }
 

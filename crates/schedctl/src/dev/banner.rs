@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::installation::Installation;
 use crate::globals::Globals;
-use crate::output::tell;
+use crate::output::print_notice;
 
 pub(super) fn print(installation: &Installation, globals: &Globals) {
     let mut rows = vec![];
@@ -19,7 +19,7 @@ pub(super) fn print(installation: &Installation, globals: &Globals) {
     rows.push(("api key".to_owned(), key.clone()));
     let flag =
         globals.data_dir.as_ref().map(|dir| format!(" --data-dir {}", dir.display())).unwrap_or_default();
-    tell(&text(&rows, &flag, &key, &installation.api_url()));
+    print_notice(&text(&rows, &flag, &key, &installation.api_url()));
 }
 
 fn text(rows: &[(String, String)], flag: &str, key: &str, url: &str) -> String {

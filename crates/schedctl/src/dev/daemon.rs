@@ -135,7 +135,7 @@ impl Running {
     }
 }
 
-pub(super) fn in_words(status: ExitStatus) -> String {
+pub(super) fn describe_exit(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),

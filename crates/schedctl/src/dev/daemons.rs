@@ -11,7 +11,7 @@ use sched_runtime::exit::describe;
 use sched_runtime::monotonic_clock::monotonic;
 use tokio_util::sync::CancellationToken;
 
-use super::daemon::{Running, Spec, StartError, in_words};
+use super::daemon::{Running, Spec, StartError, describe_exit};
 use super::log::Log;
 use crate::local_install::ProcessEntry;
 
@@ -142,7 +142,7 @@ impl Daemons {
             }
             match Running::start(&daemon.spec, self.log) {
                 Ok(running) => {
-                    self.log.say(&format!("Restarted {} (process {}).", daemon.spec.name, running.pid()));
+                    self.log.print(&format!("Restarted {} (process {}).", daemon.spec.name, running.pid()));
                     daemon.state = State::Running(Box::new(running));
                     any = true;
                 }
@@ -151,7 +151,7 @@ impl Daemons {
                     let pause = self.backoff.delay(daemon.failures, rand::rng().random());
                     daemon.state = State::Waiting(monotonic() + pause);
                     let text = describe(&error);
-                    self.log.say(&format!("Could not restart {}: {text}.", daemon.spec.name));
+                    self.log.print(&format!("Could not restart {}: {text}.", daemon.spec.name));
                 }
             }
         }
@@ -171,7 +171,7 @@ impl Daemons {
         self.all = rest;
         for daemon in &mut stopping {
             if daemon.is_running() {
-                self.log.say(&format!("Stopping {}.", daemon.spec.name));
+                self.log.print(&format!("Stopping {}.", daemon.spec.name));
                 daemon.signal(Running::ask_to_stop);
             }
         }
@@ -183,14 +183,14 @@ impl Daemons {
                 if daemon.is_running() {
                     left.push(daemon);
                 } else if let State::Running(running) = daemon.state {
-                    self.tell_end(&daemon.spec.name, *running).await;
+                    self.log_end(&daemon.spec.name, *running).await;
                 }
             }
             stopping = left;
             if !killed && (hard.is_cancelled() || began.elapsed() > stage.limit()) {
                 killed = true;
                 for daemon in &stopping {
-                    self.log.say(&format!("Killing {}.", daemon.spec.name));
+                    self.log.print(&format!("Killing {}.", daemon.spec.name));
                     daemon.signal(Running::kill);
                 }
             }
@@ -200,11 +200,11 @@ impl Daemons {
         }
     }
 
-    async fn tell_end(&self, name: &str, mut running: Running) {
+    async fn log_end(&self, name: &str, mut running: Running) {
         if let Ok(Some(status)) = running.ended()
             && !status.success()
         {
-            self.log.say(&format!("{name} stopped with {}.", in_words(status)));
+            self.log.print(&format!("{name} stopped with {}.", describe_exit(status)));
         }
         running.bury().await;
     }

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::args::DevArgs;
-use super::daemon::{Health, Spec, in_words};
+use super::daemon::{Health, Spec, describe_exit};
 use super::daemons::{Daemons, Ended, Stage};
 use super::log::Log;
 use super::ports;
@@ -84,7 +84,7 @@ impl Installation {
         named_queues: BTreeSet<String>,
     ) -> Result<(), ExitError> {
         self.api_port = ports::for_api(args.api_port).map_err(listen)?;
-        self.log.say("Starting PostgreSQL.");
+        self.log.print("Starting PostgreSQL.");
         self.postgres.start().await?;
         let database = prepare(self.postgres.url())?;
         drop(wait_for(&database, DATABASE_LIMIT).await?);
@@ -94,7 +94,7 @@ impl Installation {
         self.served = served(&database, named_queues).await?;
         database.close();
         if !applied.is_empty() {
-            self.log.say(&format!("Applied {} migrations.", applied.len()));
+            self.log.print(&format!("Applied {} migrations.", applied.len()));
         }
         self.start_daemons(args, programs)?;
         self.describe()?;
@@ -108,8 +108,8 @@ impl Installation {
         let path = self.folder.api_key();
         let kept = path.exists().then(|| private_file::read(&path)).transpose().map_err(failure)?;
         let keep = |key: &SecretString| {
-            self.log.say(&format!("Created an API key in {}.", path.display()));
-            self.folder.keep_api_key(key).map_err(failure)
+            self.log.print(&format!("Created an API key in {}.", path.display()));
+            self.folder.store_api_key(key).map_err(failure)
         };
         let mut conn = database.dedicated().await.map_err(failure)?;
         ensure_dev_key(&mut conn, &ring, kept.as_ref(), keep).await
@@ -208,14 +208,14 @@ impl Installation {
 
     /// Watches the processes, restarts ended ones, and serves all of `queues`. Returns only on a
     /// permanent failure.
-    pub(super) async fn keep(&mut self, queues: &mut watch::Receiver<BTreeSet<String>>) -> ExitError {
+    pub(super) async fn supervise(&mut self, queues: &mut watch::Receiver<BTreeSet<String>>) -> ExitError {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let wanted =
                 queues.has_changed().is_ok_and(|is_so| is_so).then(|| queues.borrow_and_update().clone());
             let kept = match wanted.map(|wanted| self.serve(&wanted)) {
                 Some(Err(error)) => Err(error),
-                Some(Ok(())) | None => self.keep_once().await,
+                Some(Ok(())) | None => self.supervise_once().await,
             };
             if let Err(error) = kept {
                 return error;
@@ -230,7 +230,7 @@ impl Installation {
         let names = listed(&new);
         self.served.extend(new);
         if self.added == MOST_ADDED {
-            self.log.say(&format!("New queues are served from the next start on: {names}."));
+            self.log.print(&format!("New queues are served from the next start on: {names}."));
             return Ok(());
         }
         self.added += 1;
@@ -240,9 +240,9 @@ impl Installation {
         let number = usize::from(self.added);
         let added =
             Spec { name: format!("worker+{number}"), colour: worker.colour + number, variables, ..worker };
-        self.log.say(&format!("Started the worker {} for new queues: {names}.", added.name));
+        self.log.print(&format!("Started the worker {} for new queues: {names}.", added.name));
         if let Err(error) = self.daemons.start(added, Stage::Workers) {
-            self.log.say(&format!(
+            self.log.print(&format!(
                 "It could not be started, so they are served from the next start on: {}.",
                 describe(&error)
             ));
@@ -250,17 +250,17 @@ impl Installation {
         self.describe()
     }
 
-    async fn keep_once(&mut self) -> Result<(), ExitError> {
+    async fn supervise_once(&mut self) -> Result<(), ExitError> {
         let log = self.log;
         if self.postgres.has_died() {
-            log.say("PostgreSQL has ended unexpectedly; starting it again.");
+            log.print("PostgreSQL has ended unexpectedly; starting it again.");
             self.postgres.restart().await?;
-            log.say("PostgreSQL runs again.");
+            log.print("PostgreSQL runs again.");
         }
         let ended = self.daemons.notice_ends().await;
         for ended in &ended {
-            let how = ended.status.map_or_else(|| "an unknown exit code".to_owned(), in_words);
-            log.say(&format!("{} ended unexpectedly with {how}; it will be started again.", ended.name));
+            let how = ended.status.map_or_else(|| "an unknown exit code".to_owned(), describe_exit);
+            log.print(&format!("{} ended unexpectedly with {how}; it will be started again.", ended.name));
         }
         if self.daemons.restart_due() || !ended.is_empty() {
             self.describe()?;
@@ -272,7 +272,7 @@ impl Installation {
     pub(super) async fn stop(mut self, hard: &CancellationToken) -> Result<(), ExitError> {
         self.daemons.stop(hard).await;
         if self.postgres.is_up() {
-            self.log.say("Stopping PostgreSQL.");
+            self.log.print("Stopping PostgreSQL.");
         }
         let mode = if hard.is_cancelled() { StopMode::Immediate } else { StopMode::Fast };
         self.postgres.stop(mode).await?;
@@ -319,12 +319,12 @@ impl Installation {
 }
 
 pub(super) async fn clear(folder: &Folder, log: Log) -> Result<(), ExitError> {
-    log.say(&format!("Removing the data of earlier runs in {}.", folder.dir().display()));
+    log.print(&format!("Removing the data of earlier runs in {}.", folder.dir().display()));
     if folder.postgres().join("data").is_dir() {
         // A server that survived its owner and guard may still use the data; opening it ends it.
         let mut postgres = Postgres::new(&folder.postgres());
         if let Err(error) = postgres.start().await {
-            log.say(&format!("The data could not be opened: {}.", error.describe()));
+            log.print(&format!("The data could not be opened: {}.", error.describe()));
         }
         postgres.stop(StopMode::Immediate).await?;
     }
@@ -344,7 +344,7 @@ async fn ask_health(client: &reqwest::Client, entry: &ProcessEntry) -> Result<()
 /// The daemons share the exit codes of `schedctl`, so a specific code is passed on.
 fn ended_while_starting(ended: &Ended) -> ExitError {
     let Ended { name, status } = ended;
-    let how = status.map_or_else(|| "an unknown exit code".to_owned(), in_words);
+    let how = status.map_or_else(|| "an unknown exit code".to_owned(), describe_exit);
     let code = match status.and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()) {
         Some(code @ (exit::USAGE | exit::DATABASE | exit::SCHEMA | exit::LISTEN)) => code,
         _ => exit::FAILURE,

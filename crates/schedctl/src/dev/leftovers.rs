@@ -22,9 +22,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) async fn wait_until_gone(folder: &Folder, log: Log, shutdown: &Shutdown) -> Result<(), ExitError> {
     let began = monotonic();
-    let mut told = false;
+    let mut is_logged = false;
     loop {
-        let entries = folder.left_behind().map_err(failure)?;
+        let entries = folder.leftover_processes().map_err(failure)?;
         let left: Vec<&ProcessEntry> = entries.iter().filter(|entry| runs(entry)).collect();
         if left.is_empty() {
             return folder.forget().map_err(failure);
@@ -37,11 +37,11 @@ pub(super) async fn wait_until_gone(folder: &Folder, log: Log, shutdown: &Shutdo
                 "processes of an earlier `schedctl dev` in this directory still run: {names}; stop them first"
             )));
         }
-        if !told {
-            log.say(&format!(
+        if !is_logged {
+            log.print(&format!(
                 "An earlier `schedctl dev` was killed; waiting for its processes to end: {names}."
             ));
-            told = true;
+            is_logged = true;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -25,7 +25,7 @@ impl Log {
         Self { colour: io::stderr().is_terminal() && colour_allowed() }
     }
 
-    pub(super) fn say(self, text: &str) {
+    pub(super) fn print(self, text: &str) {
         self.line("schedctl", None, text);
     }
 

@@ -10,7 +10,7 @@ use sched_runtime::monotonic_clock::monotonic;
 use sched_wire::{Attempt, AttemptStatus, AttemptsQuery, MAX_PAGE, Status, TriggerRequest};
 
 use super::log::Log;
-use super::verdict::{Expectation, Verdict};
+use super::verdict::{Expectation, JobCheck};
 use crate::api::{Api, ApiError};
 use crate::commands;
 use crate::failure::failure;
@@ -45,14 +45,14 @@ impl Once<'_> {
         let expected: Vec<Expectation> =
             files.jobs().filter_map(|job| Expectation::of(job, files.functions())).collect();
         for expectation in expected.iter().filter(|expectation| expectation.is_manual) {
-            log.say(&format!("Triggering {}, which has no schedule.", neutral::line(&expectation.job)));
+            log.print(&format!("Triggering {}, which has no schedule.", neutral::line(&expectation.job)));
             commands::trigger(api, &expectation.job, &TriggerRequest::default(), None).await?;
         }
         let began = monotonic();
-        let mut told = String::new();
+        let mut last = String::new();
         loop {
             let over = began.elapsed() > limit;
-            match self.look(&expected).await {
+            match self.poll(&expected).await {
                 Ok((attempts, missing)) => {
                     if missing.is_empty() || over {
                         self.output.list(&attempts, commands::ATTEMPTS, "there are no attempts")?;
@@ -60,9 +60,9 @@ impl Once<'_> {
                     }
                     let names: Vec<&str> = missing.iter().map(|(job, _)| job.as_str()).collect();
                     let text = format!("Waiting for {}.", names.join(", "));
-                    if told != text {
-                        log.say(&text);
-                        told = text;
+                    if last != text {
+                        log.print(&text);
+                        last = text;
                     }
                 }
                 Err(error) if error.is_passing() && !over => {}
@@ -72,7 +72,7 @@ impl Once<'_> {
         }
     }
 
-    async fn look(
+    async fn poll(
         &self,
         expected: &[Expectation],
     ) -> Result<(Vec<Attempt>, Vec<(String, String)>), ApiError> {
@@ -87,7 +87,7 @@ impl Once<'_> {
                 ..AttemptsQuery::default()
             };
             let attempts = api.list::<Attempt, _>(&["attempts"], MAX_PAGE as usize, query).await?.items;
-            if let Verdict::Missing(reason) = expectation.judge(&attempts, started) {
+            if let JobCheck::Missing(reason) = expectation.check(&attempts, started) {
                 missing.push((expectation.job.clone(), reason));
             }
             found.extend(attempts.into_iter().filter(|attempt| expectation.concerns(attempt, started)));
@@ -104,7 +104,7 @@ impl Once<'_> {
     ) -> Result<(), ExitError> {
         let Self { log, limit, .. } = self;
         if missing.is_empty() {
-            log.say(&format!(
+            log.print(&format!(
                 "Every job of the files has run: {} jobs, {} attempts.",
                 expected.len(),
                 attempts.len()
@@ -118,7 +118,7 @@ impl Once<'_> {
             let failing: Vec<&str> =
                 expected.iter().map(|one| one.job.as_str()).filter(|job| !succeeds(job)).collect();
             if !failing.is_empty() {
-                log.say(&format!(
+                log.print(&format!(
                     "Only failed attempts so far, retried as configured: {}.",
                     neutral::line(&failing.join(", "))
                 ));

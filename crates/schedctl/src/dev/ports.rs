@@ -18,14 +18,14 @@ pub(crate) enum PortError {
     None(#[source] io::Error),
 }
 
-/// `wanted` if it is free, any port for 0.
-pub(super) fn for_api(wanted: u16) -> Result<u16, PortError> {
-    if wanted == 0 {
+/// `port` if it is free, any port for 0.
+pub(super) fn for_api(port: u16) -> Result<u16, PortError> {
+    if port == 0 {
         return free();
     }
-    match TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)) {
-        Ok(_listener) => Ok(wanted),
-        Err(source) => Err(PortError::Taken { port: wanted, source }),
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+        Ok(_listener) => Ok(port),
+        Err(source) => Err(PortError::Taken { port, source }),
     }
 }
 

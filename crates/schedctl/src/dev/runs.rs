@@ -13,7 +13,7 @@ use crate::output::duration;
 
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-pub(super) async fn tell(api: &Api, log: Log) -> Infallible {
+pub(super) async fn print_events(api: &Api, log: Log) -> Infallible {
     let types =
         [EventType::ScheduleExecutionCompleted, EventType::ScheduleExecutionLost].map(EventType::as_str);
     let mut query = EventStreamQuery { event_type: Some(types.join(",")), ..EventStreamQuery::default() };
@@ -23,7 +23,7 @@ pub(super) async fn tell(api: &Api, log: Log) -> Infallible {
                 if let StreamMessage::Event(event) = &message
                     && let Some(line) = line(event)
                 {
-                    log.say(&line);
+                    log.print(&line);
                 }
             }
             query.after = events.position().map(str::to_owned).or(query.after);

@@ -21,7 +21,7 @@ pub(super) struct Expectation {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum JobCheck {
     Done,
     Missing(String),
 }
@@ -53,23 +53,23 @@ impl Expectation {
     }
 
     /// The attempts are newest first.
-    pub(super) fn judge(&self, attempts: &[Attempt], started: DateTime<Utc>) -> Verdict {
+    pub(super) fn check(&self, attempts: &[Attempt], started: DateTime<Utc>) -> JobCheck {
         let ours = || attempts.iter().filter(|attempt| self.concerns(attempt, started));
         if ours().any(|attempt| attempt.status == AttemptStatus::Succeeded) {
-            return Verdict::Done;
+            return JobCheck::Done;
         }
-        let Some(latest) = ours().next() else { return Verdict::Missing("has not run yet".to_owned()) };
+        let Some(latest) = ours().next() else { return JobCheck::Missing("has not run yet".to_owned()) };
         let mut attempts: HashMap<Uuid, u32> = HashMap::new();
         for attempt in ours() {
             *attempts.entry(attempt.run_id).or_default() += 1;
         }
         if !self.retries {
-            return Verdict::Missing(format!("failed without a configured retry: {}", why(latest)));
+            return JobCheck::Missing(format!("failed without a configured retry: {}", why(latest)));
         }
         if attempts.values().any(|count| *count > 1) {
-            return Verdict::Done;
+            return JobCheck::Done;
         }
-        Verdict::Missing(format!("failed and has not been retried yet: {}", why(latest)))
+        JobCheck::Missing(format!("failed and has not been retried yet: {}", why(latest)))
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
     fn is_done(job: Value, attempts: &[(u128, AttemptStatus, i64)]) -> bool {
         let attempts: Vec<Attempt> =
             attempts.iter().map(|(run, status, second)| attempt(*run, *status, *second)).collect();
-        expectation(job).unwrap().judge(&attempts, at(100)) == Verdict::Done
+        expectation(job).unwrap().check(&attempts, at(100)) == JobCheck::Done
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
     fn what_is_missing_is_said_with_the_reason() {
         let expectation = expectation(json!({})).unwrap();
         let failed = [attempt(1, AttemptStatus::Failed, 101)];
-        let Verdict::Missing(text) = expectation.judge(&failed, at(100)) else { panic!("done") };
+        let JobCheck::Missing(text) = expectation.check(&failed, at(100)) else { panic!("done") };
         assert!(text.contains("failed, exit code 3"), "{text}");
     }
 

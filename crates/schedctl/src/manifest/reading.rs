@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
 
 use super::mistakes::{self, Mistake, Where};
-use super::wording::{self, in_words};
+use super::wording::{self, plain_message};
 use crate::manifest::source_positions::{Outline, Position};
 use crate::suggest;
 
@@ -185,7 +185,7 @@ fn json<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
         let at = Position { line: error.line() as u64, column: error.column() as u64 };
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
-        match in_words(message) {
+        match plain_message(message) {
             (Some(field), _) => Fault {
                 at: Some(at),
                 message: format!("the field `{field}` is missing"),

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
 use super::mistakes::{Mistake, Where};
-use super::wording::{ANSWER, in_words, is_answer};
+use super::wording::{ANSWER, is_answer, plain_message};
 use super::{FilesError, reading, unescape};
 use crate::manifest::source_positions::Outline;
 use crate::output::neutral;
@@ -56,7 +56,7 @@ impl Single {
                 Err(error) => error,
             };
             let mut path: Vec<String> = error.path().iter().filter_map(step).collect();
-            let (missing, message) = in_words(&error.into_inner().to_string());
+            let (missing, message) = plain_message(&error.into_inner().to_string());
             path.extend(missing);
             let top = path.first().cloned();
             if top.as_ref().is_some_and(|top| without.contains(top)) {

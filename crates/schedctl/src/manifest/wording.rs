@@ -13,7 +13,7 @@ pub(super) fn is_answer(has: impl Fn(&str) -> bool) -> bool {
 }
 
 /// Also extracts the missing field, if that is the error.
-pub(super) fn in_words(message: &str) -> (Option<String>, String) {
+pub(super) fn plain_message(message: &str) -> (Option<String>, String) {
     if let Some((field, known)) = unknown(message) {
         return (None, suggest::unknown_field(field, &known));
     }

@@ -4,51 +4,51 @@
 use std::cell::RefCell;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Captured {
+pub(crate) struct CommandOutput {
     pub(crate) printed: String,
-    pub(crate) told: Vec<String>,
+    pub(crate) notices: Vec<String>,
 }
 
 tokio::task_local! {
-    static TAKEN: RefCell<Captured>;
+    static CAPTURE: RefCell<CommandOutput>;
 }
 
-pub(crate) async fn captured<T>(work: impl Future<Output = T>) -> (T, Captured) {
+pub(crate) async fn captured<T>(work: impl Future<Output = T>) -> (T, CommandOutput) {
     let work = async {
         let done = work.await;
-        (done, TAKEN.with(RefCell::take))
+        (done, CAPTURE.with(RefCell::take))
     };
-    TAKEN.scope(RefCell::default(), work).await
+    CAPTURE.scope(RefCell::default(), work).await
 }
 
 /// Returns false without an active capture.
-pub(super) fn takes_printed(text: &str) -> bool {
-    TAKEN.try_with(|taken| taken.borrow_mut().printed.push_str(text)).is_ok()
+pub(super) fn capture_printed(text: &str) -> bool {
+    CAPTURE.try_with(|capture| capture.borrow_mut().printed.push_str(text)).is_ok()
 }
 
 /// Returns false without an active capture.
-pub(super) fn takes_told(text: &str) -> bool {
-    TAKEN.try_with(|taken| taken.borrow_mut().told.push(text.to_owned())).is_ok()
+pub(super) fn capture_notice(text: &str) -> bool {
+    CAPTURE.try_with(|capture| capture.borrow_mut().notices.push(text.to_owned())).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{Format, Output, tell};
+    use crate::output::{Format, Output, print_notice};
 
     #[tokio::test]
     async fn what_is_said_meanwhile_is_taken_in_its_order() {
-        let (done, said) = captured(async {
-            tell("one");
+        let (done, output) = captured(async {
+            print_notice("one");
             Output::new(Format::Table).print("a\n").unwrap();
             tokio::task::yield_now().await;
             Output::new(Format::Table).print("b\n").unwrap();
-            tell("two");
+            print_notice("two");
             7
         })
         .await;
-        assert_eq!((done, said.printed.as_str()), (7, "a\nb\n"));
-        assert_eq!(said.told, ["one", "two"]);
-        assert!(!takes_told("nobody listens any more"));
+        assert_eq!((done, output.printed.as_str()), (7, "a\nb\n"));
+        assert_eq!(output.notices, ["one", "two"]);
+        assert!(!capture_notice("nobody listens any more"));
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn or_dash<T: Display>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-pub(crate) fn words(words: &[String]) -> String {
+pub(crate) fn join_list(words: &[String]) -> String {
     words.join(",")
 }
 

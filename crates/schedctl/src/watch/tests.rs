@@ -47,7 +47,7 @@ fn what_may_be_watched_is_every_list_and_get_and_what_else_only_reads() {
 #[test]
 fn an_alias_may_be_watched_as_what_it_stands_for() {
     let matches = Cli::command().try_get_matches_from(["schedctl", "jobs", "show", "a", "--watch"]).unwrap();
-    assert_eq!(words(&matches), ["jobs", "get"]);
+    assert_eq!(arguments(&matches), ["jobs", "get"]);
 }
 
 #[test]
@@ -66,8 +66,8 @@ fn seconds_are_said_with_an_equals_sign_or_not_at_all() {
     }
 }
 
-fn said(printed: &str) -> Captured {
-    Captured { printed: printed.to_owned(), told: Vec::new() }
+fn output(printed: &str) -> CommandOutput {
+    CommandOutput { printed: printed.to_owned(), notices: Vec::new() }
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_terminal_is_drawn_anew_and_a_pipe_gets_each_change_as_a_piece() {
     let others = [(Format::Yaml, "a: 1\n", "---\na: 1\n", "---\nB\n"), (Format::Json, json, line, "B\n")];
     for (format, printed, first, second) in table.into_iter().chain(others) {
         let pipe = Screen { is_terminal: false, format };
-        let (one, other) = (said(printed), said("B\n"));
+        let (one, other) = (output(printed), output("B\n"));
         assert_eq!(pipe.text(None, &one), first);
         assert_eq!(pipe.text(Some(&one), &other), second);
         assert_eq!(pipe.text(Some(&one), &one), "");

@@ -15,7 +15,7 @@ pub(crate) struct Api {
 impl Api {
     pub(crate) fn new(answer: impl Fn(&str) -> (u16, String) + Send + Sync + 'static) -> Self {
         Self::scripted(move |request: &Request| {
-            let (status, body) = answer(&asked(request));
+            let (status, body) = answer(&route_of(request));
             response(status, body).steps(request)
         })
     }
@@ -26,16 +26,16 @@ impl Api {
 
     pub(crate) fn of(answers: &[(&str, Value)]) -> Self {
         let answers: Vec<(String, String)> =
-            answers.iter().map(|(asked, answer)| ((*asked).to_owned(), answer.to_string())).collect();
-        Self::new(move |asked| match answers.iter().find(|(known, _)| known == asked) {
+            answers.iter().map(|(route, answer)| ((*route).to_owned(), answer.to_string())).collect();
+        Self::new(move |route| match answers.iter().find(|(known, _)| known == route) {
             Some((_, answer)) => (200, answer.clone()),
-            None => (404, problem(404, "not_found", &format!("nobody answers {asked}"))),
+            None => (404, problem(404, "not_found", &format!("nobody answers {route}"))),
         })
     }
 
     /// Methods and paths of the requests.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.server.requests().iter().map(asked).collect()
+    pub(crate) fn routes(&self) -> Vec<String> {
+        self.server.requests().iter().map(route_of).collect()
     }
 
     /// Of conditional requests.
@@ -93,7 +93,7 @@ impl Api {
 }
 
 /// The method and the path of a request.
-fn asked(request: &Request) -> String {
+fn route_of(request: &Request) -> String {
     format!("{} {}", request.method, request.path.replace("/api/v1", ""))
 }
 

@@ -252,7 +252,7 @@ fn a_user_is_given_another_name_and_nothing_else() {
     assert_eq!(api.bodies(), [r#"{"display_name":"Bobby"}"#]);
     api.run(exit::USAGE, "users set bob@example.com --name \t");
     api.run(exit::USAGE, "users set bob@example.com");
-    assert_eq!(api.asked().len(), 1);
+    assert_eq!(api.routes().len(), 1);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn events_tell_their_job_and_where_to_go_on() {
     // The stream ends and cannot be reopened.
     assert_eq!(rows(text(&api.run(exit::REFUSED, "events tail").stdout)), narrow);
     assert_eq!(rows(text(&api.run(exit::REFUSED, "events tail -o wide").stdout)), wide);
-    let asked = api.asked();
+    let asked = api.routes();
     assert_eq!(asked[..2], ["GET /events/stream", "GET /events/stream?after=5a0c11e2.3f1.0.2"]);
     for (arguments, [title, first, second]) in [("events list", narrow), ("events list -o wide", wide)] {
         assert_eq!(rows(&api.printed(arguments)), [title, second, first]);

@@ -48,7 +48,7 @@ fn each_change_is_a_line_of_json_and_a_failure_in_between_is_told_and_tried_agai
     let printed: Vec<Value> =
         output.lines().take(2).map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
     assert_eq!(printed, [one, other]);
-    assert!(api.asked().len() >= 5);
+    assert!(api.routes().len() >= 5);
     let told = interrupted(child);
     assert!(told.contains("cannot be reached (status 503") && told.contains("retrying every 1s"), "{told}");
     assert!(told.ends_with("the API answers again\n"), "{told}");
@@ -78,7 +78,7 @@ fn the_first_failure_ends_it_and_so_does_a_refusal_and_a_closed_pipe() {
     let api = in_turn(vec![(200, job("enabled").to_string()), refused]);
     let ended = api.run(exit::REFUSED, "jobs show nightly --watch=1");
     assert!(text(&ended.stdout).contains("enabled") && text(&ended.stderr).contains("no job named nightly"));
-    assert_eq!(api.asked().len(), 2);
+    assert_eq!(api.routes().len(), 2);
     let answers = ["enabled", "paused"].map(|status| (200, job(status).to_string()));
     let api = in_turn(answers.into());
     let (mut child, mut output) = start(&api, "jobs get nightly --watch=1");
@@ -98,5 +98,5 @@ fn what_does_more_than_read_is_not_repeated() {
             text(&refused.stderr)
         );
     }
-    assert_eq!(api.asked().len(), 0, "nothing was asked");
+    assert_eq!(api.routes().len(), 0, "nothing was asked");
 }

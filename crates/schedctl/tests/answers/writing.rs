@@ -83,7 +83,7 @@ fn what_exists_already_is_refused_and_what_cannot_be_made_is_not_sent() {
     assert!(text(&refused.stderr).contains(taken), "{}", text(&refused.stderr));
     api.run(exit::REFUSED, "functions create tidy -- /bin/true");
     assert_eq!(api.conditions(), ["PUT if-none-match: *"]);
-    let asked = api.asked().len();
+    let asked = api.routes().len();
     let folder = tempfile::tempdir().unwrap();
     for (name, content, said) in [
         ("list.yaml", "jobs: []\n", "as for `schedctl jobs apply`"),
@@ -113,7 +113,7 @@ fn what_exists_already_is_refused_and_what_cannot_be_made_is_not_sent() {
         "{}",
         text(&untold.stderr)
     );
-    assert_eq!(api.asked().len(), asked, "nothing was sent");
+    assert_eq!(api.routes().len(), asked, "nothing was sent");
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn deleting_wants_agreement_where_nobody_can_be_asked() {
     let api = Api::of(&[("DELETE /jobs/nightly", gone)]);
     let refused = api.run(exit::USAGE, "jobs delete nightly");
     assert!(text(&refused.stderr).contains("--yes"), "{}", text(&refused.stderr));
-    assert!(api.asked().is_empty());
+    assert!(api.routes().is_empty());
     api.run(exit::OK, "jobs delete nightly --yes");
 }
 
@@ -355,7 +355,7 @@ fn files_that_describe_nothing_are_no_success() {
         let refused = api.run(exit::USAGE, &format!("jobs apply -f {}", file.display()));
         assert!(text(&refused.stderr).contains("the files are empty"), "{}", text(&refused.stderr));
     }
-    assert!(api.asked().is_empty(), "nothing was sent");
+    assert!(api.routes().is_empty(), "nothing was sent");
 }
 
 #[test]
@@ -369,6 +369,6 @@ fn nothing_is_done_whose_end_could_not_be_waited_for() {
         let said = text(&refused.stderr);
         assert!(said.contains(missing) && said.contains("nothing was done"), "{said}");
     }
-    let asked = api.asked();
+    let asked = api.routes();
     assert!(asked.len() == 3 && asked.iter().all(|asked| asked.starts_with("GET /runs")), "{asked:?}");
 }

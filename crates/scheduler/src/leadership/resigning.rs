@@ -21,7 +21,7 @@ const STOP_WORK_WITHIN: Duration = Duration::from_secs(2);
 
 impl Leadership {
     /// If another scheduler should lead, gives it time to take over.
-    pub(super) async fn give_way(&mut self, loss: Loss) {
+    pub(super) async fn step_aside(&mut self, loss: Loss) {
         self.resign(loss).await;
         self.hold_back_if(matches!(loss, Loss::SteppedDown | Loss::Stalled));
     }

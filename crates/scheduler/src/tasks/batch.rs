@@ -20,7 +20,7 @@ use sched_model::domain::trace::TraceContext;
 use sched_model::events::append::{self, NewEvent};
 use sched_model::{Conn, DbError, transact};
 use sched_runtime::monotonic_clock::monotonic;
-use sched_runtime::traces::{Kind, Place, Span, Traces};
+use sched_runtime::traces::{Kind, Span, SpanContext, Traces};
 use serde_json::json;
 
 use super::Scope;
@@ -58,11 +58,11 @@ const FARTHEST_TRIED: i64 = 4_096;
 
 /// A trial writes nothing.
 enum Trial {
-    Nobody,
+    NoJob,
     /// The plan has no dispatch for the job, so the trial proves nothing.
     Silent,
     /// The database accepted a dispatch.
-    Taken,
+    Accepted,
     Failed(DbError),
 }
 
@@ -80,7 +80,7 @@ impl TransactionError for Trial {
 
 impl Batches {
     /// Returns `None` if no job is due.
-    pub(super) async fn take(&self, conn: &mut Conn, limit: i64) -> Result<Option<Done>, Failed> {
+    pub(super) async fn run_batch(&self, conn: &mut Conn, limit: i64) -> Result<Option<Done>, Failed> {
         let first = Mutex::new(None);
         let taken =
             transact(conn, "tick", async |conn: &mut Conn| self.in_transaction(conn, limit, &first).await);
@@ -142,10 +142,10 @@ impl Batches {
     /// due one. Then, or without another job, the first job is the cause. Neighbours may share a
     /// cause of their own, so the distance between trials doubles, and the last trials approach the
     /// end of the due order.
-    pub(super) async fn takes_another(&self, conn: &mut Conn) -> Result<bool, DbError> {
-        let (mut refused, mut tried, mut nobody_at) = (false, 0, None);
+    pub(super) async fn accepts_another(&self, conn: &mut Conn) -> Result<bool, DbError> {
+        let (mut refused, mut tried, mut end) = (false, 0, None);
         while tried < FARTHEST_TRIED {
-            let skip = nobody_at.map_or((tried * 2).max(1), |end: i64| i64::midpoint(tried, end));
+            let skip = end.map_or((tried * 2).max(1), |end: i64| i64::midpoint(tried, end));
             if skip == tried {
                 break;
             }
@@ -157,12 +157,12 @@ impl Batches {
                 break;
             };
             match trial {
-                Trial::Nobody => {
-                    nobody_at = Some(skip);
+                Trial::NoJob => {
+                    end = Some(skip);
                     continue;
                 }
                 Trial::Silent => {}
-                Trial::Taken => return Ok(true),
+                Trial::Accepted => return Ok(true),
                 Trial::Failed(error) if is_refusal(&error) => refused = true,
                 Trial::Failed(error) => return Err(error),
             }
@@ -174,7 +174,7 @@ impl Batches {
     async fn try_one(&self, conn: &mut Conn, skip: i64) -> Result<Trial, DbError> {
         let Scope { instance, term, .. } = self.scope;
         let now = tick::fence(conn, instance, term).await?;
-        let Some(job) = tick::lock_another(conn, now, skip).await? else { return Ok(Trial::Nobody) };
+        let Some(job) = tick::lock_another(conn, now, skip).await? else { return Ok(Trial::NoJob) };
         // Plans the job as if it were due.
         let now = now.max(job.cursor);
         let jobs = [job];
@@ -187,7 +187,7 @@ impl Batches {
             return Ok(Trial::Silent);
         }
         tick::write(conn, instance, term, &batch).await?;
-        Ok(Trial::Taken)
+        Ok(Trial::Accepted)
     }
 
     /// Disables the rejected job, if it is still the longest due one.
@@ -252,7 +252,7 @@ impl Done {
             let ((trace, span), is_sampled) = (context.ids(), context.is_sampled());
             let lateness = (self.now - dispatch.scheduled_for).to_std().unwrap_or_default() + took;
             let job = names.get(&dispatch.job_id).copied().unwrap_or_default();
-            traces.ended(Place { trace, span, is_sampled }, took, || span_of(dispatch, job, lateness));
+            traces.ended(SpanContext { trace, span, is_sampled }, took, || span_of(dispatch, job, lateness));
         }
     }
 

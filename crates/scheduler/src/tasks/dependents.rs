@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sched_model::dispatching::dependents::{self, Followed, Limits};
+use sched_model::dispatching::dependents::{self, DependentsResult, Limits};
 use sched_model::{Conn, DbError, connection::notify, transact};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::monotonic_clock::monotonic;
@@ -46,7 +46,7 @@ impl Dependents {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
         let started = monotonic();
-        let mut sum = Followed::default();
+        let mut sum = DependentsResult::default();
         while dependents::any(&mut conn).await? {
             let mut done =
                 transact(&mut conn, "run_dependents", async |conn: &mut Conn| self.batch(conn).await).await?;
@@ -67,20 +67,20 @@ impl Dependents {
         Ok(report(&sum))
     }
 
-    async fn batch(&self, conn: &mut Conn) -> Result<Followed, DbError> {
+    async fn batch(&self, conn: &mut Conn) -> Result<DependentsResult, DbError> {
         let Scope { instance, term, .. } = self.scope;
         dependents::run_dependents(conn, instance, term, LIMITS).await
     }
 }
 
-fn report(sum: &Followed) -> Report {
+fn report(sum: &DependentsResult) -> Report {
     if sum.ends == 0 {
         return Report::idle();
     }
     Report::worked(json!({"ends": sum.ends, "dispatched": sum.dispatched, "skipped": sum.skipped.len()}))
 }
 
-fn measure(done: &Followed) {
+fn measure(done: &DependentsResult) {
     let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     metrics::counter!("sched_job_ends_followed_total").increment(count(done.ends));
     metrics::counter!("sched_dispatches_created_total").increment(count(done.dispatched));

@@ -21,7 +21,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::batch::{Batches, Done, Failed};
-use super::{tell_waiting, within};
+use super::{notify_workers, within};
 use crate::plan::MAX_DISPATCHES;
 
 /// Committed batches stay.
@@ -99,13 +99,13 @@ impl Dispatch {
         let come = self.ahead.take().filter(|(at, _)| monotonic() >= *at);
         let mut outlook = match come {
             Some((_, outlook)) => self.show(outlook),
-            None => self.look().await?,
+            None => self.read_outlook().await?,
         };
         let started = monotonic();
         while outlook.due() > 0 {
             let before = sum.jobs;
             self.work_off(outlook.due(), started, &mut sum).await?;
-            outlook = self.look().await?;
+            outlook = self.read_outlook().await?;
             // Dispatches jobs that have become due meanwhile. If the pass took no job, other
             // transactions have locked all of them, and a pause follows.
             if sum.jobs == before || started.elapsed() > RUN_FOR || self.batches.scope.stop.is_cancelled() {
@@ -115,7 +115,7 @@ impl Dispatch {
         Ok(self.report(&sum, outlook))
     }
 
-    async fn look(&mut self) -> Result<Outlook, DbError> {
+    async fn read_outlook(&mut self) -> Result<Outlook, DbError> {
         let mut conn = self.batches.scope.database.conn().await?;
         let outlook = tick::outlook(&mut conn, self.batch_size * i64::from(self.lanes)).await?;
         // Counts from the arrival of the answer, so that the wait never ends early by the database
@@ -193,14 +193,14 @@ impl Dispatch {
             if self.batches.scope.stop.is_cancelled() {
                 return Ok(());
             }
-            match self.batches.take(&mut conn, 1).await {
+            match self.batches.run_batch(&mut conn, 1).await {
                 Ok(None) => return Ok(()),
                 Ok(Some(done)) => {
                     sum.count(&done);
-                    tell(&mut conn, &done).await;
+                    notify(&mut conn, &done).await;
                 }
                 Err(failed) if failed.is_of_the_batch() => {
-                    if !self.batches.takes_another(&mut conn).await? {
+                    if !self.batches.accepts_another(&mut conn).await? {
                         tracing::error!("All dispatches are refused, so no job is disabled for it.");
                         return Err(failed.error);
                     }
@@ -251,10 +251,10 @@ impl Lane {
         let conn = batches.scope.database.conn().await;
         let mut conn = conn.map_err(|error| Failed { error, first: None })?;
         loop {
-            let Some(done) = batches.take(&mut conn, *per_batch).await? else { return Ok(()) };
+            let Some(done) = batches.run_batch(&mut conn, *per_batch).await? else { return Ok(()) };
             sum.count(&done);
             // Workers need not wait for the whole burst.
-            tell(&mut conn, &done).await;
+            notify(&mut conn, &done).await;
             let is_full = i64::try_from(done.jobs.len()).unwrap_or(i64::MAX) >= *per_batch
                 || done.batch.dispatches.len() >= MAX_DISPATCHES;
             if !is_full || started.elapsed() > RUN_FOR || batches.scope.stop.is_cancelled() {
@@ -265,10 +265,10 @@ impl Lane {
 }
 
 /// Notifies workers of new runs and of attempts to stop.
-async fn tell(conn: &mut Conn, done: &Done) {
+async fn notify(conn: &mut Conn, done: &Done) {
     let queues: BTreeSet<&String> = done.batch.dispatches.iter().map(|dispatch| &dispatch.queue).collect();
     let queues: Vec<String> = queues.into_iter().cloned().collect();
-    tell_waiting(conn, &queues).await;
+    notify_workers(conn, &queues).await;
     if let Err(error) = notify::cancellations(conn, &done.written.cancelled_on).await {
         tracing::debug!(
             error = error.with_causes(),

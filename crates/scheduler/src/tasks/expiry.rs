@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_model::events::append::{self, NewEvent};
-use sched_model::running::expiry::{self, Begun, Expired, Over};
+use sched_model::running::expiry::{self, Expired, ServedQueue, UnservedQueue};
 use sched_model::{
     Conn, DbError,
     connection::notify,
@@ -18,7 +18,7 @@ use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
-use super::{Scope, tell_waiting, within};
+use super::{Scope, notify_workers, within};
 
 /// Maximum delay between the expiry of a run and its report.
 pub const PERIOD: Duration = Duration::from_secs(10);
@@ -57,14 +57,14 @@ impl Drop for Waiting {
 impl Waiting {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
-        let found = expiry::look(&mut conn, self.patience).await?;
+        let found = expiry::pending_work(&mut conn, self.patience).await?;
         let mut expired = 0;
         let mut is_full = false;
         if found.has_expired {
             let (given_up, released) =
                 transact(&mut conn, "expire_dispatches", async |conn: &mut Conn| self.expire(conn).await)
                     .await?;
-            tell_waiting(&mut conn, &released).await;
+            notify_workers(&mut conn, &released).await;
             if !given_up.is_empty()
                 && let Err(error) = notify::jobs_ended(&mut conn).await
             {
@@ -73,7 +73,7 @@ impl Waiting {
                     "Notifying about ended jobs failed; a later query finds them."
                 );
             }
-            given_up.iter().for_each(tell_expired);
+            given_up.iter().for_each(log_expired);
             expired = given_up.len();
             is_full = i64::try_from(expired).unwrap_or(i64::MAX) >= BATCH;
         }
@@ -82,10 +82,10 @@ impl Waiting {
         let (mut begun, mut over) = (Vec::new(), Vec::new());
         if !found.is_noted() {
             let noted =
-                transact(&mut conn, "note_unserved", async |conn: &mut Conn| self.note(conn).await).await?;
+                transact(&mut conn, "note_unserved", async |conn: &mut Conn| self.record(conn).await).await?;
             (begun, over) = noted;
-            begun.iter().for_each(tell_begun);
-            over.iter().for_each(tell_over);
+            begun.iter().for_each(log_unserved);
+            over.iter().for_each(log_served);
         }
         if expired == 0 && begun.is_empty() && over.is_empty() {
             return Ok(Report::idle());
@@ -109,17 +109,18 @@ impl Waiting {
         Ok((expired, released))
     }
 
-    async fn note(&self, conn: &mut Conn) -> Result<(Vec<Begun>, Vec<Over>), DbError> {
+    async fn record(&self, conn: &mut Conn) -> Result<(Vec<UnservedQueue>, Vec<ServedQueue>), DbError> {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
-        let found = expiry::look(conn, self.patience).await?;
+        let found = expiry::pending_work(conn, self.patience).await?;
         let (begun, over) = expiry::note_unserved(conn, &found.unserved).await?;
-        let told: Vec<NewEvent> = begun.iter().map(begun_event).chain(over.iter().map(over_event)).collect();
-        append::append(conn, &told).await?;
+        let events: Vec<NewEvent> =
+            begun.iter().map(begun_event).chain(over.iter().map(over_event)).collect();
+        append::append(conn, &events).await?;
         Ok((begun, over))
     }
 }
 
-fn tell_expired(expired: &Expired) {
+fn log_expired(expired: &Expired) {
     tracing::warn!(
         run.id = %expired.dispatch_id, job.name = expired.job_name, queue = expired.queue, error = expired.message,
         "A run has expired: no worker began it in time."
@@ -127,14 +128,14 @@ fn tell_expired(expired: &Expired) {
     metrics::counter!("sched_dispatches_expired_total").increment(1);
 }
 
-fn tell_begun(begun: &Begun) {
+fn log_unserved(begun: &UnservedQueue) {
     tracing::error!(
         queue = begun.queue, since = %begun.since,
         "Dispatches wait in a queue that no living worker serves. Start one with --worker-queues naming it."
     );
 }
 
-fn tell_over(over: &Over) {
+fn log_served(over: &ServedQueue) {
     if over.has_live_worker {
         tracing::info!(queue = over.queue, "A queue is served again.");
     } else {
@@ -156,11 +157,11 @@ fn expired_event(expired: &Expired) -> NewEvent {
     }
 }
 
-fn begun_event(begun: &Begun) -> NewEvent {
+fn begun_event(begun: &UnservedQueue) -> NewEvent {
     of_installation(append::QUEUE_UNSERVED, json!({"queue": begun.queue, "since": begun.since}))
 }
 
-fn over_event(over: &Over) -> NewEvent {
+fn over_event(over: &ServedQueue) -> NewEvent {
     let payload = json!({"queue": over.queue, "since": over.since, "has_live_worker": over.has_live_worker});
     of_installation(append::QUEUE_UNSERVED_ENDED, payload)
 }

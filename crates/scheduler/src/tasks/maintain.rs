@@ -38,7 +38,7 @@ pub struct Maintain {
     pub scope: Scope,
     /// Retention of history and the treatment of expired months, the silence after which standbys
     /// are removed, and how long OFFLINE workers stay listed for the operator.
-    pub told: Housekeeping,
+    pub settings: Housekeeping,
 }
 
 impl Activation for Maintain {
@@ -56,16 +56,16 @@ impl Maintain {
         let mut conn = self.scope.database.conn().await?;
         transact(&mut conn, "tell_housekeeping", async |conn: &mut Conn| {
             tick::fence(conn, self.scope.instance, self.scope.term).await?;
-            housekeeping::tell(conn, &self.told).await
+            housekeeping::store(conn, &self.settings).await
         })
         .await?;
-        let schedulers = leadership::remove_stale(&mut conn, self.told.stale_scheduler).await?;
-        let workers = workers::remove_stale(&mut conn, self.told.stale_worker).await?;
+        let schedulers = leadership::remove_stale(&mut conn, self.settings.stale_scheduler).await?;
+        let workers = workers::remove_stale(&mut conn, self.settings.stale_worker).await?;
         let settled = settle_foreign(&mut conn).await?;
-        let made = partitions::make_ahead(&mut conn).await?;
+        let created = partitions::make_ahead(&mut conn).await?;
         let removed = self.remove_behind(&mut conn).await?;
         if settled == 0
-            && made.is_empty()
+            && created.is_empty()
             && removed.is_empty()
             && schedulers.is_empty()
             && workers.is_empty()
@@ -74,7 +74,7 @@ impl Maintain {
         }
         Ok(Report::worked(json!({
             "events_settled": settled,
-            "partitions_made": made,
+            "partitions_made": created,
             "partitions_removed": removed,
             "schedulers_removed": schedulers.len(),
             "workers_removed": workers.len(),
@@ -86,7 +86,7 @@ impl Maintain {
     async fn remove_behind(&self, conn: &mut Conn) -> Result<Vec<String>, DbError> {
         let months = transact(conn, "find_expired_months", async |conn: &mut Conn| {
             let now = tick::fence(conn, self.scope.instance, self.scope.term).await?;
-            partitions::expired(conn, self.told.retention.cutoffs(now).finished).await
+            partitions::expired(conn, self.settings.retention.cutoffs(now).finished).await
         })
         .await?;
         let mut removed = Vec::new();
@@ -95,8 +95,8 @@ impl Maintain {
                 .await
             {
                 Ok(()) => {
-                    tracing::info!(partition = month.name, how = %self.told.expiry, "A month of history is over.");
-                    metrics::counter!("sched_partitions_removed_total", "how" => self.told.expiry.as_str())
+                    tracing::info!(partition = month.name, how = %self.settings.expiry, "A month of history is over.");
+                    metrics::counter!("sched_partitions_removed_total", "how" => self.settings.expiry.as_str())
                         .increment(1);
                     removed.push(month.name);
                 }
@@ -120,7 +120,7 @@ impl Maintain {
 
     async fn remove(&self, conn: &mut Conn, month: &ExpiredMonth) -> Result<(), DbError> {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
-        partitions::remove(conn, month, self.told.expiry).await
+        partitions::remove(conn, month, self.settings.expiry).await
     }
 }
 

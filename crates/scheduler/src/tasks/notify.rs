@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use sched_model::events::notifications::follow::{self, Limits, Stepped, Tidied};
+use sched_model::events::notifications::follow::{self, CleanupResult, Limits, StepResult};
 use sched_model::events::stream::{self, Running, WRITES_WITHIN};
 use sched_model::{Conn, DbError, dispatching::tick, transact};
 use sched_runtime::driver::{Activation, Report};
@@ -18,7 +18,7 @@ use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
-use super::{Scope, tell_waiting, within};
+use super::{Scope, notify_workers, within};
 
 /// Without rules or open deliveries. An idle leader must cost almost nothing.
 pub const PERIOD: Duration = Duration::from_secs(20);
@@ -38,7 +38,7 @@ const TELL_AFTER: Duration = Duration::from_secs(60);
 /// For deliveries that nothing else would end.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// At once.
-const MOST_TIDIED: i64 = 1_000;
+const MOST_ENDED: i64 = 1_000;
 /// Added to [`WRITES_WITHIN`] for clocks that run at different speeds.
 const MARGIN: Duration = Duration::from_secs(10);
 
@@ -50,7 +50,7 @@ pub struct Notify {
     /// other events.
     events: i64,
     held: Held,
-    tidied: Option<Instant>,
+    last_cleanup: Option<Instant>,
 }
 
 impl Activation for Notify {
@@ -72,15 +72,15 @@ impl Notify {
     /// For tests.
     #[must_use]
     pub fn with_limits(scope: Scope, limits: Limits) -> Self {
-        Self { scope, limits, events: limits.events, held: Held::default(), tidied: None }
+        Self { scope, limits, events: limits.events, held: Held::default(), last_cleanup: None }
     }
 
     async fn run(&mut self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
         let started = monotonic();
-        let (mut sum, mut is_wanted) = (Stepped::default(), false);
+        let (mut sum, mut is_wanted) = (StepResult::default(), false);
         loop {
-            let work = follow::look(&mut conn).await?;
+            let work = follow::pending_work(&mut conn).await?;
             let is_any = work.has_rules || work.has_waiting || work.has_sending;
             is_wanted |= is_any;
             if !(is_any || work.is_stale) {
@@ -102,11 +102,11 @@ impl Notify {
             }
             let done = done?;
             measure(&done);
-            tell_waiting(&mut conn, &done.queues).await;
+            notify_workers(&mut conn, &done.queues).await;
             if work.has_waiting || work.has_sending {
-                self.tidy(&mut conn).await?;
+                self.end_stale(&mut conn).await?;
             }
-            self.held.look(&mut conn, &done).await?;
+            self.held.update(&mut conn, &done).await?;
             let is_full = done.is_full;
             add(&mut sum, done);
             if !is_full {
@@ -120,20 +120,20 @@ impl Notify {
         Ok(if is_wanted { report.next_in(NEXT) } else { report })
     }
 
-    async fn tidy(&mut self, conn: &mut Conn) -> Result<(), DbError> {
+    async fn end_stale(&mut self, conn: &mut Conn) -> Result<(), DbError> {
         let now = monotonic();
-        if self.tidied.is_some_and(|last| now.saturating_duration_since(last) < TIDY_EVERY) {
+        if self.last_cleanup.is_some_and(|last| now.saturating_duration_since(last) < TIDY_EVERY) {
             return Ok(());
         }
         let scope = &self.scope;
-        self.tidied = Some(now);
-        let tidied = transact(conn, "notify_tidy", async |conn: &mut Conn| {
+        self.last_cleanup = Some(now);
+        let cleanup = transact(conn, "notify_tidy", async |conn: &mut Conn| {
             tick::fence(conn, scope.instance, scope.term).await?;
-            follow::tidy(conn, MOST_TIDIED).await
+            follow::end_stale(conn, MOST_ENDED).await
         })
         .await;
-        let Tidied { expired, untold } = match tidied {
-            Ok(tidied) => tidied,
+        let CleanupResult { expired, unreported } = match cleanup {
+            Ok(cleanup) => cleanup,
             Err(error @ DbError::TermOver) => return Err(error),
             // New deliveries have priority, so this failure does not fail the run.
             Err(error) => {
@@ -141,28 +141,28 @@ impl Notify {
                 return Ok(());
             }
         };
-        if expired >= MOST_TIDIED || untold >= MOST_TIDIED {
-            self.tidied = None;
+        if expired >= MOST_ENDED || unreported >= MOST_ENDED {
+            self.last_cleanup = None;
         }
         metrics::counter!("sched_notifications_expired_total").increment(u64::try_from(expired).unwrap_or(0));
         if expired > 0 {
             tracing::warn!(messages = expired, "Notifications waited for too long and are given up.");
         }
-        if untold > 0 {
-            tracing::info!(messages = untold, "The ends of notifications were found without the stream.");
+        if unreported > 0 {
+            tracing::info!(messages = unreported, "The ends of notifications were found without the stream.");
         }
         Ok(())
     }
 }
 
-fn add(sum: &mut Stepped, done: Stepped) {
+fn add(sum: &mut StepResult, done: StepResult) {
     sum.events += done.events;
     sum.deliveries += done.deliveries;
     sum.held_back += done.held_back;
     sum.dispatched += done.dispatched;
 }
 
-fn report(sum: &Stepped) -> Report {
+fn report(sum: &StepResult) -> Report {
     if sum.deliveries == 0 && sum.held_back == 0 && sum.dispatched == 0 {
         return Report::idle();
     }
@@ -177,7 +177,7 @@ pub(super) fn show_counters() {
     metrics::counter!("sched_notifications_expired_total").increment(0);
 }
 
-fn measure(done: &Stepped) {
+fn measure(done: &StepResult) {
     let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     metrics::counter!("sched_notifications_total").increment(count(done.deliveries));
     metrics::counter!("sched_notifications_held_back_total").increment(count(done.held_back));
@@ -208,7 +208,7 @@ struct Held {
 impl Held {
     /// Checks whether a long-blocking transaction can be ignored. A step also waits for its own
     /// transaction, but that is a different one each time.
-    async fn look(&mut self, conn: &mut Conn, done: &Stepped) -> Result<(), DbError> {
+    async fn update(&mut self, conn: &mut Conn, done: &StepResult) -> Result<(), DbError> {
         let now = monotonic();
         let since = match (self.by, done.waits_for) {
             (Some((by, since)), Some(waits_for)) if by == waits_for => since,

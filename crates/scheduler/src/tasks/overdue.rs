@@ -49,7 +49,7 @@ impl Overdue {
             return Ok(Report::idle());
         }
         let ended = transact(&mut conn, "end_overdue", async |conn: &mut Conn| self.end(conn).await).await?;
-        ended.iter().for_each(Lost::tell);
+        ended.iter().for_each(Lost::log);
         if let Err(error) = notify::dispatches_wait_again(&mut conn).await {
             tracing::debug!(
                 error = error.with_causes(),

@@ -17,7 +17,7 @@ use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
-use super::{Scope, tell_waiting, within};
+use super::{Scope, notify_workers, within};
 
 pub const PERIOD: Duration = Duration::from_secs(10);
 const RUN_LIMIT: Duration = Duration::from_secs(30);
@@ -48,14 +48,14 @@ impl Lines {
         let mut conn = self.scope.database.conn().await?;
         let (held, queues) = transact(&mut conn, "release_lines", async |conn: &mut Conn| {
             tick::fence(conn, self.scope.instance, self.scope.term).await?;
-            let held = overlap_queue::hold(conn, HELD_AT_ONCE).await?;
+            let held = overlap_queue::queue_paused(conn, HELD_AT_ONCE).await?;
             Ok::<_, DbError>((held, overlap_queue::release_stranded(conn, BATCH).await?))
         })
         .await?;
         if held == 0 && queues.is_empty() {
             return Ok(Report::idle());
         }
-        tell_waiting(&mut conn, &queues).await;
+        notify_workers(&mut conn, &queues).await;
         Ok(Report::worked(json!({"held": held, "queues": queues})).next_in(SOON))
     }
 }

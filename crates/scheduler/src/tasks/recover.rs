@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use sched_model::DbError;
-use sched_model::recovery::lost_attempts::{By, Losses, Recovered, Recovery};
+use sched_model::recovery::lost_attempts::{Losses, Recovered, Recoverer, Recovery};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
@@ -39,7 +39,7 @@ impl Recover {
     async fn run(&self) -> Result<Report, DbError> {
         let Scope { database, instance, term, stop, .. } = &self.scope;
         let mut conn = database.conn().await?;
-        let by = By::Leader { instance: *instance, term: *term };
+        let by = Recoverer::Leader { instance: *instance, term: *term };
         let losses = Losses { max_attempts: self.max_attempts };
         let recovery = Recovery { by, lease: self.worker_lease, losses };
         let Recovered { workers, attempts } = recovery.run(&mut conn, || stop.is_cancelled()).await?;

@@ -68,7 +68,7 @@ struct Position {
 
 /// Deleted rows of a call.
 #[derive(Debug, Clone, Copy, Default)]
-struct Gone {
+struct DeletedCounts {
     dispatches: u64,
     skips: u64,
     keys: u64,
@@ -106,12 +106,12 @@ impl Retain {
         if housekeeping::was_retained_within(&mut conn, LEFT_TO_JOB).await? {
             return Ok(Report::idle());
         }
-        let mut gone = Gone::default();
-        let result = self.work(&mut conn, started, &mut gone).await;
+        let mut deleted = DeletedCounts::default();
+        let result = self.work(&mut conn, started, &mut deleted).await;
         // The pages of a failed call are committed too.
-        gone.measure();
+        deleted.measure();
         let is_done = result?;
-        let report = if gone.is_nothing() { Report::idle() } else { Report::worked(gone.counts()) };
+        let report = if deleted.is_nothing() { Report::idle() } else { Report::worked(deleted.counts()) };
         Ok(if is_done { report } else { report.next_in(SOON) })
     }
 
@@ -128,20 +128,25 @@ impl Retain {
     }
 
     /// Returns whether nothing remains.
-    async fn work(&mut self, conn: &mut Conn, started: Instant, gone: &mut Gone) -> Result<bool, DbError> {
+    async fn work(
+        &mut self,
+        conn: &mut Conn,
+        started: Instant,
+        deleted: &mut DeletedCounts,
+    ) -> Result<bool, DbError> {
         loop {
             let mut is_done = true;
-            is_done &= self.dispatches(conn, gone).await?;
+            is_done &= self.dispatches(conn, deleted).await?;
             // A hand-over waits for this task.
             if self.scope.stop.is_cancelled() {
                 return Ok(false);
             }
-            is_done &= self.skips(conn, gone).await?;
-            is_done &= self.keys(conn, gone).await?;
+            is_done &= self.skips(conn, deleted).await?;
+            is_done &= self.keys(conn, deleted).await?;
             if self.scope.stop.is_cancelled() {
                 return Ok(false);
             }
-            is_done &= self.others(conn, gone).await?;
+            is_done &= self.others(conn, deleted).await?;
             if is_done || started.elapsed() >= WORK_FOR {
                 return Ok(is_done);
             }
@@ -152,31 +157,31 @@ impl Retain {
         }
     }
 
-    async fn dispatches(&mut self, conn: &mut Conn, gone: &mut Gone) -> Result<bool, DbError> {
+    async fn dispatches(&mut self, conn: &mut Conn, deleted: &mut DeletedCounts) -> Result<bool, DbError> {
         let (after, limit) = (self.position.dispatches, self.page_rows);
         let page: Page<Uuid> = transact(conn, "prune_dispatches", async |conn: &mut Conn| {
             let cutoffs = self.cutoffs(conn).await?.0;
             retain::dispatches(conn, &cutoffs, after, limit).await
         })
         .await?;
-        gone.dispatches += page.gone;
+        deleted.dispatches += page.deleted;
         self.position.dispatches = page.next.unwrap_or(after);
         Ok(page.next.is_none())
     }
 
-    async fn skips(&mut self, conn: &mut Conn, gone: &mut Gone) -> Result<bool, DbError> {
+    async fn skips(&mut self, conn: &mut Conn, deleted: &mut DeletedCounts) -> Result<bool, DbError> {
         let (after, limit) = (self.position.skips, self.page_rows);
         let page: Page<i64> = transact(conn, "prune_skips", async |conn: &mut Conn| {
             let cutoffs = self.cutoffs(conn).await?.0;
             retain::skips(conn, &cutoffs, after, limit).await
         })
         .await?;
-        gone.skips += page.gone;
+        deleted.skips += page.deleted;
         self.position.skips = page.next.unwrap_or(after);
         Ok(page.next.is_none())
     }
 
-    async fn keys(&mut self, conn: &mut Conn, gone: &mut Gone) -> Result<bool, DbError> {
+    async fn keys(&mut self, conn: &mut Conn, deleted: &mut DeletedCounts) -> Result<bool, DbError> {
         let (after, limit) = (self.position.keys, self.page_rows);
         let (page, answers) = transact(conn, "clear_idempotency_keys", async |conn: &mut Conn| {
             let (_, now) = self.cutoffs(conn).await?;
@@ -186,25 +191,25 @@ impl Retain {
             Ok::<_, DbError>((page, answers))
         })
         .await?;
-        gone.keys += page.gone + answers;
+        deleted.keys += page.deleted + answers;
         self.position.keys = page.next.unwrap_or(after);
         Ok(page.next.is_none() && answers < u64::try_from(limit).unwrap_or(0))
     }
 
-    async fn others(&self, conn: &mut Conn, gone: &mut Gone) -> Result<bool, DbError> {
+    async fn others(&self, conn: &mut Conn, deleted: &mut DeletedCounts) -> Result<bool, DbError> {
         let limit = self.page_rows;
         let (past, strays) = transact(conn, "prune_history", async |conn: &mut Conn| {
             let cutoffs = self.cutoffs(conn).await?.0;
-            let past = retain::past(conn, &cutoffs, limit).await?;
+            let past = retain::delete_expired(conn, &cutoffs, limit).await?;
             Ok::<_, DbError>((past, retain::strays(conn, &cutoffs, limit).await?))
         })
         .await?;
-        gone.audit += past.entries;
-        gone.terms += past.terms;
-        gone.workers += past.workers;
-        gone.strays.attempts += strays.attempts;
-        gone.strays.output += strays.output;
-        gone.strays.events += strays.events;
+        deleted.audit += past.entries;
+        deleted.terms += past.terms;
+        deleted.workers += past.workers;
+        deleted.strays.attempts += strays.attempts;
+        deleted.strays.output += strays.output;
+        deleted.strays.events += strays.events;
         Ok(!past.may_be_more(limit) && !strays.may_be_more(limit))
     }
 
@@ -215,7 +220,7 @@ impl Retain {
     }
 }
 
-impl Gone {
+impl DeletedCounts {
     const fn named(&self) -> [(&'static str, u64); 9] {
         [
             ("dispatches", self.dispatches),

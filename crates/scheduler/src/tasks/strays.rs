@@ -42,7 +42,7 @@ pub struct Strays {
     /// For jobs without a policy.
     pub max_attempts: u32,
     /// The setter also wakes this task.
-    pub asked: Arc<AtomicBool>,
+    pub requested: Arc<AtomicBool>,
     /// Of the first check.
     pub seen: Option<Sighting>,
 }
@@ -67,13 +67,13 @@ impl Strays {
     async fn run(&mut self) -> Result<Report, DbError> {
         let Some(seen) = self.seen.take() else {
             // Cleared first: a request during the check causes another one.
-            if !self.asked.swap(false, Ordering::Relaxed) {
+            if !self.requested.swap(false, Ordering::Relaxed) {
                 return Ok(Report::idle());
             }
-            let looked = self.look().await;
+            let looked = self.find().await;
             // If the table cannot be read in time, an immediate retry would fail too.
             if looked.as_ref().is_err_and(DbError::is_outage) {
-                self.asked.store(true, Ordering::Relaxed);
+                self.requested.store(true, Ordering::Relaxed);
             }
             return looked;
         };
@@ -97,13 +97,14 @@ impl Strays {
                 return Err(error);
             }
         };
-        ended.iter().for_each(Lost::tell);
+        ended.iter().for_each(Lost::log);
         if ended.is_empty() {
-            let again = self.asked.load(Ordering::Relaxed);
+            let again = self.requested.load(Ordering::Relaxed);
             return Ok(if again { Report::idle().next_in(Duration::ZERO) } else { Report::idle() });
         }
-        for told in [notify::dispatches_wait_again(&mut conn).await, notify::jobs_ended(&mut conn).await] {
-            if let Err(error) = told {
+        for notified in [notify::dispatches_wait_again(&mut conn).await, notify::jobs_ended(&mut conn).await]
+        {
+            if let Err(error) = notified {
                 tracing::debug!(
                     error = error.with_causes(),
                     "A notification is lost; the next query finds the work."
@@ -111,7 +112,7 @@ impl Strays {
             }
         }
         // More attempts may remain than one check takes.
-        self.asked.store(true, Ordering::Relaxed);
+        self.requested.store(true, Ordering::Relaxed);
         Ok(Report::worked(json!({"attempts_stray": ended.len()})).next_in(Duration::ZERO))
     }
 
@@ -126,7 +127,7 @@ impl Strays {
     }
 
     /// Decides nothing, so it needs no fence.
-    async fn look(&mut self) -> Result<Report, DbError> {
+    async fn find(&mut self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
         let found = dead_workers::strays(&mut conn, self.unknown_limit, BATCH).await?;
         if found.is_empty() {

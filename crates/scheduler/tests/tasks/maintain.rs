@@ -12,7 +12,7 @@ use crate::leader::{Leader, assert_refused, run};
 fn maintain(scope: Scope, expiry: HistoryExpiry) -> Maintain {
     Maintain {
         scope,
-        told: Housekeeping {
+        settings: Housekeeping {
             retention: Retention { finished_days: 30, dead_letter_days: 90, audit_days: 365 },
             idempotency_keys: Duration::from_secs(24 * 3600),
             expiry,
@@ -26,15 +26,15 @@ fn maintain(scope: Scope, expiry: HistoryExpiry) -> Maintain {
 async fn what_the_leader_was_told_is_written_down_for_the_built_in_jobs() {
     let leader = Leader::new().await;
     let mut conn = leader.conn().await;
-    assert_eq!(housekeeping::told(&mut conn).await.unwrap(), None);
+    assert_eq!(housekeeping::load(&mut conn).await.unwrap(), None);
     for expiry in [HistoryExpiry::Drop, HistoryExpiry::Detach] {
         let mut maintain = maintain(leader.scope.clone(), expiry);
         run(&mut maintain).await;
-        assert_eq!(housekeeping::told(&mut conn).await.unwrap(), Some(maintain.told));
+        assert_eq!(housekeeping::load(&mut conn).await.unwrap(), Some(maintain.settings));
     }
     assert_refused(&maintain(leader.deposed(), HistoryExpiry::Drop).run_once().await);
-    let told = housekeeping::told(&mut conn).await.unwrap().unwrap();
-    assert_eq!(told.expiry, HistoryExpiry::Detach);
+    let settings = housekeeping::load(&mut conn).await.unwrap().unwrap();
+    assert_eq!(settings.expiry, HistoryExpiry::Detach);
 }
 
 async fn old_month(leader: &Leader) {

@@ -59,7 +59,7 @@ async fn ends(leader: &Leader, job: &str, dispatch_status: &str) {
 }
 
 /// Rule, kind, job.
-async fn told(leader: &Leader) -> Vec<String> {
+async fn messages(leader: &Leader) -> Vec<String> {
     leader
         .records("SELECT rule_name, kind, body ->> 'job' FROM notification_deliveries ORDER BY event_transaction_id, event_id, rule_name")
         .await

@@ -109,17 +109,17 @@ async fn an_attempt_that_no_claim_names_is_lost_when_asked_for_and_only_after_a_
     let leader = Leader::new().await;
     leader.job_with_runs("stray", 3).await;
     let claimed = leader.claim_as_new_worker(2).await;
-    let asked = Arc::new(AtomicBool::new(false));
+    let requested = Arc::new(AtomicBool::new(false));
     let mut strays = Strays {
         scope: leader.scope.clone(),
         worker_lease: Duration::from_secs(3_600),
         unknown_limit: Duration::from_secs(600),
         max_attempts: ATTEMPTS,
-        asked: asked.clone(),
+        requested: requested.clone(),
         seen: None,
     };
     let ask = async |strays: &mut Strays| {
-        asked.store(true, Ordering::Relaxed);
+        requested.store(true, Ordering::Relaxed);
         run(strays).await
     };
     silence(&leader).await;

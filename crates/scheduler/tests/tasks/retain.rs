@@ -90,7 +90,7 @@ async fn the_leader_leaves_it_to_the_built_in_job_while_that_keeps_up() {
         stale_scheduler: Duration::from_secs(120),
         stale_worker: Duration::from_secs(3600),
     };
-    housekeeping::tell(&mut conn, &told).await.unwrap();
+    housekeeping::store(&mut conn, &told).await.unwrap();
     housekeeping::note_retained(&mut conn).await.unwrap();
     let mut retain = retain(leader.scope.clone());
     assert_eq!(run(&mut retain).await, Report::idle());

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{
-        error::{Quoted, ScheduleError},
+        error::{QuotedText, ScheduleError},
         zone::Zone,
     },
     notation,
@@ -171,7 +171,7 @@ impl<'a> Object<'a> {
         let unknown = self.fields.keys().find(|key| !known.contains(&key.as_str()));
         unknown.map_or(Ok(()), |unknown| {
             let message =
-                format!("{} is not a field here; allowed are {}", Quoted(unknown), known.join(", "));
+                format!("{} is not a field here; allowed are {}", QuotedText(unknown), known.join(", "));
             Err(ScheduleError::invalid(self.path, message))
         })
     }
@@ -208,7 +208,10 @@ impl<'a> Object<'a> {
 
 fn text<'a>(field: &str, value: &'a Value) -> Result<&'a str, ScheduleError> {
     let Value::String(text) = value else {
-        return Err(ScheduleError::invalid(field, format!("is not text but {}", Quoted(&value.to_string()))));
+        return Err(ScheduleError::invalid(
+            field,
+            format!("is not text but {}", QuotedText(&value.to_string())),
+        ));
     };
     if text.len() > MAX_TEXT {
         return Err(ScheduleError::invalid(

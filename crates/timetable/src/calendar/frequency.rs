@@ -7,7 +7,7 @@
 //! bound. Pure.
 
 use super::{
-    super::error::{Quoted, ScheduleError},
+    super::error::{QuotedText, ScheduleError},
     notation::{Moment, moment, no_zone},
 };
 
@@ -70,7 +70,7 @@ impl Parts {
             let Some((key, value)) = part.split_once('=') else {
                 return Err(format!(
                     "RRULE has {}; write its parts such as `FREQ=YEARLY;BYMONTH=5`",
-                    Quoted(part)
+                    QuotedText(part)
                 ));
             };
             let (key, value) = (key.trim().to_ascii_uppercase(), value.trim().to_ascii_uppercase());
@@ -128,7 +128,7 @@ impl Parts {
             )),
             other => Err(format!(
                 "RRULE has FREQ={}; use YEARLY, MONTHLY, WEEKLY or DAILY",
-                Quoted(other.unwrap_or_default())
+                QuotedText(other.unwrap_or_default())
             )),
         }
     }
@@ -145,7 +145,7 @@ impl Parts {
             "INTERVAL" => number(key, value, 1, 1000),
             "COUNT" => number(key, value, 1, 1_000_000),
             "WKST" if WEEKDAYS.contains(&value) => Ok(()),
-            "WKST" => Err(format!("WKST has {}; use {}", Quoted(value), WEEKDAYS.join(", "))),
+            "WKST" => Err(format!("WKST has {}; use {}", QuotedText(value), WEEKDAYS.join(", "))),
             "BYDAY" => self.check_weekdays(frequency, value),
             "BYEASTER" => {
                 only_in(&["YEARLY"])?;
@@ -161,7 +161,7 @@ impl Parts {
             }
             _ => {
                 let Some((_, low, high)) = NUMBERS.iter().find(|(known, ..)| *known == key) else {
-                    return Err(format!("RRULE has a part {}, which is unknown", Quoted(key)));
+                    return Err(format!("RRULE has a part {}, which is unknown", QuotedText(key)));
                 };
                 match key {
                     "BYMONTHDAY" => only_in(&["YEARLY", "MONTHLY", "DAILY"])?,
@@ -179,7 +179,7 @@ impl Parts {
         for text in value.split(',') {
             let day = WEEKDAYS.iter().find_map(|day| text.strip_suffix(day));
             let Some(nth) = day else {
-                return Err(format!("BYDAY has {}; use such as `MO`, `4TH` or `-1FR`", Quoted(text)));
+                return Err(format!("BYDAY has {}; use such as `MO`, `4TH` or `-1FR`", QuotedText(text)));
             };
             if nth.is_empty() {
                 continue;
@@ -194,7 +194,7 @@ impl Parts {
                     return Err(format!(
                         "BYDAY has {}, but weekdays are numbered in months and years only; use FREQ=MONTHLY, or \
                          FREQ=YEARLY without BYWEEKNO",
-                        Quoted(text)
+                        QuotedText(text)
                     ));
                 }
             }
@@ -202,7 +202,7 @@ impl Parts {
         if numbered != 0 && numbered != value.split(',').count() {
             return Err(format!(
                 "BYDAY has weekdays with and without a number in {}; write a separate rule for each kind",
-                Quoted(value)
+                QuotedText(value)
             ));
         }
         Ok(())
@@ -213,7 +213,7 @@ impl Parts {
         match moment(text) {
             Some(Moment::Utc(_)) => Err(no_zone("UNTIL", text)),
             Some(moment) => Ok(Some(moment)),
-            None => Err(format!("UNTIL has {}; write it such as `20301231`", Quoted(text))),
+            None => Err(format!("UNTIL has {}; write it such as `20301231`", QuotedText(text))),
         }
     }
 }
@@ -223,7 +223,7 @@ fn number(key: &str, text: &str, low: i32, high: i32) -> Result<(), String> {
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse::<i32>() {
         Ok(number) if plain && (low..=high).contains(&number) => Ok(()),
-        _ => Err(format!("{key} has {}; allowed are whole numbers from {low} to {high}", Quoted(text))),
+        _ => Err(format!("{key} has {}; allowed are whole numbers from {low} to {high}", QuotedText(text))),
     }
 }
 

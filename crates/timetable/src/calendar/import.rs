@@ -95,7 +95,7 @@ fn replace_occurrences(events: &mut [Event]) {
     for event in events.iter_mut().filter(|event| event.repeats() && event.stands_for.is_none()) {
         // A UID has one recurring event; the removal bounds the work.
         if let Some(stamps) = event.uid.as_ref().and_then(|uid| replaced.remove(uid)) {
-            event.leave_out(stamps);
+            event.exclude(stamps);
         }
     }
 }

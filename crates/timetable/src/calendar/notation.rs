@@ -7,7 +7,7 @@
 use chrono::{Datelike as _, NaiveDate, NaiveDateTime, TimeDelta, Weekday};
 
 use super::{
-    super::error::{Quoted, ScheduleError},
+    super::error::{QuotedText, ScheduleError},
     weekly::DAY,
     yearly::MonthDay,
 };
@@ -38,7 +38,7 @@ pub(super) enum Moment {
 pub(super) fn no_zone(name: &str, text: &str) -> String {
     format!(
         "{name} has {}; write local times without `Z` and TZID, and set the calendar's `timezone`",
-        Quoted(text)
+        QuotedText(text)
     )
 }
 
@@ -64,12 +64,12 @@ pub(super) fn days(field: &str, text: &str) -> Result<(NaiveDate, NaiveDate), Sc
             format!(
                 "{} is not a date; write a day that exists such as `2026-12-24`, or the first and the last day of \
                  several such as `2026-12-27/2026-12-30`",
-                Quoted(text)
+                QuotedText(text)
             ),
         ));
     };
     if last < first {
-        return Err(ScheduleError::invalid(field, format!("{} ends before it begins", Quoted(text))));
+        return Err(ScheduleError::invalid(field, format!("{} ends before it begins", QuotedText(text))));
     }
     Ok((first, last))
 }
@@ -87,7 +87,7 @@ pub(super) fn month_days(field: &str, text: &str) -> Result<(MonthDay, MonthDay)
             format!(
                 "{} is not a day of the year; write month and day such as `12-25`, or the first and the last day of \
                  several such as `12-24/01-02`",
-                Quoted(text)
+                QuotedText(text)
             ),
         )
     })
@@ -99,7 +99,7 @@ pub(super) fn weekday(field: &str, text: &str) -> Result<Weekday, ScheduleError>
         let names: Vec<&str> = WEEKDAYS.iter().map(|(name, _)| *name).collect();
         ScheduleError::invalid(
             field,
-            format!("{} is not a day of the week; use {}", Quoted(text), names.join(", ")),
+            format!("{} is not a day of the week; use {}", QuotedText(text), names.join(", ")),
         )
     })
 }
@@ -121,7 +121,7 @@ pub(super) fn clock(field: &str, text: &str) -> Result<u32, ScheduleError> {
             field,
             format!(
                 "{} is not a time of day; write it from `00:00` to `24:00`, such as `18:30`",
-                Quoted(text)
+                QuotedText(text)
             ),
         )
     })
@@ -143,7 +143,7 @@ pub(super) fn local_time(field: &str, text: &str) -> Result<NaiveDateTime, Sched
             format!(
                 "{} is not a local time; write it without an offset, such as `2026-12-23T18:00:00`: the zone is the \
                  calendar's `timezone`, or else each job's own",
-                Quoted(text)
+                QuotedText(text)
             ),
         )
     })
@@ -181,7 +181,7 @@ pub(super) fn length(field: &str, text: &str) -> Result<TimeDelta, ScheduleError
             field,
             format!(
                 "{} is not a duration from a second to {} days; write it such as `PT2H`, `P1D` or `P1DT12H30M`",
-                Quoted(text),
+                QuotedText(text),
                 LONGEST.num_days()
             ),
         )

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use chrono::{DateTime, NaiveDateTime, TimeZone as _};
 use rrule::{RRule, RRuleError, RRuleSet, Tz, Unvalidated};
 
-use super::super::error::{Quoted, ScheduleError};
+use super::super::error::{QuotedText, ScheduleError};
 
 pub(super) const MAX_OCCURRENCES: usize = 10_000;
 
@@ -31,7 +31,7 @@ pub(super) fn expand(
     // No state outlives a panic.
     let answer = catch_unwind(AssertUnwindSafe(|| occurrences(start, rule, last)));
     let fault = |what: &str| {
-        ScheduleError::invalid(field, format!("cannot be expanded: {what} at RRULE {}", Quoted(rule)))
+        ScheduleError::invalid(field, format!("cannot be expanded: {what} at RRULE {}", QuotedText(rule)))
     };
     match answer {
         Ok(Ok(times)) if times.is_sorted() && times.first().is_none_or(|first| *first >= start) => Ok(times),

@@ -10,7 +10,7 @@
 use chrono::{Datelike as _, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta};
 
 use super::{
-    super::error::{Quoted, ScheduleError},
+    super::error::{QuotedText, ScheduleError},
     frequency::Frequency,
     notation::{Moment, moment, no_zone},
     recurrence::{self, MAX_OCCURRENCES},
@@ -123,7 +123,7 @@ impl Lines {
             let Some((head, value)) = line.split_once(':') else {
                 return Err(wrong(format!(
                     "{} is not a line of a rule; write such as `DTSTART;VALUE=DATE:20261126`, `RRULE:FREQ=YEARLY`",
-                    Quoted(line)
+                    QuotedText(line)
                 )));
             };
             let (name, parameters) = head.split_once(';').unwrap_or((head, ""));
@@ -152,7 +152,7 @@ impl Lines {
                 _ => {
                     return Err(wrong(format!(
                         "{} is not a line of a rule; allowed are DTSTART, RRULE, RDATE, EXDATE",
-                        Quoted(name)
+                        QuotedText(name)
                     )));
                 }
             }
@@ -250,7 +250,7 @@ fn moments(field: &str, name: &str, parameters: &str, value: &str) -> Result<Vec
             _ => {
                 return Err(wrong(format!(
                     "{name} has {}; allowed are VALUE=DATE and VALUE=DATE-TIME",
-                    Quoted(parameter)
+                    QuotedText(parameter)
                 )));
             }
         }
@@ -260,7 +260,7 @@ fn moments(field: &str, name: &str, parameters: &str, value: &str) -> Result<Vec
         Some(moment) if !dates_only || matches!(moment, Moment::Day(_)) => Ok(moment),
         _ => {
             let example = if dates_only { "`20261224`" } else { "`20261224` or `20261224T180000`" };
-            Err(wrong(format!("{name} has {}; write a date that exists such as {example}", Quoted(text))))
+            Err(wrong(format!("{name} has {}; write a date that exists such as {example}", QuotedText(text))))
         }
     };
     value.split(',').map(one).collect()

@@ -4,7 +4,7 @@
 
 use super::{
     super::error::ScheduleError,
-    hash::Hashed,
+    hash::HashSpec,
     reader::{MATCHES_EVERYTHING, Reader},
     special_day::Special,
     values::{Kind, ValueSet, Weekdays, number},
@@ -16,7 +16,7 @@ pub(super) enum Leading {
     /// `*/n`.
     Star(u8),
     /// `H/n`.
-    Hash(Hashed),
+    Hash(HashSpec),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) struct Field {
     pub(super) values: ValueSet,
     /// Without those of `H`.
     written: ValueSet,
-    hashed: Vec<Hashed>,
+    hashed: Vec<HashSpec>,
     pub(super) specials: Vec<Special>,
 }
 

@@ -21,13 +21,13 @@ use super::{
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Hashed {
+pub(super) struct HashSpec {
     /// Weekdays count from Sunday = 0 to Sunday = 7.
     range: Option<(u8, u8)>,
     step: Option<u8>,
 }
 
-impl Hashed {
+impl HashSpec {
     pub(super) fn step_through_the_field(self) -> Option<u8> {
         if self.range.is_none() { self.step } else { None }
     }
@@ -61,7 +61,7 @@ fn below(size: u8, kind: Kind, key: &str) -> u8 {
 
 impl Reader {
     /// `None` for any other item.
-    pub(super) fn hashed(&self, item: &str) -> Result<Option<Hashed>, ScheduleError> {
+    pub(super) fn hashed(&self, item: &str) -> Result<Option<HashSpec>, ScheduleError> {
         let Some(rest) = item.strip_prefix(['H', 'h']) else { return Ok(None) };
         let malformed = || self.refuse(item, "is not a form of H; use `H`, `H/n`, `H(a-b)` or `H(a-b)/n`");
         let (range, rest) = match rest.strip_prefix('(') {
@@ -78,7 +78,7 @@ impl Reader {
             None if rest.is_empty() => None,
             None => return Err(malformed()),
         };
-        Ok(Some(Hashed { range, step }))
+        Ok(Some(HashSpec { range, step }))
     }
 
     fn hash_range(&self, first: &str, last: &str, item: &str) -> Result<(u8, u8), ScheduleError> {

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    super::error::Quoted,
+    super::error::QuotedText,
     CronSpec, Fields,
     field::Leading,
     special_day::Special,
@@ -71,7 +71,7 @@ impl Written {
         numeric.then(|| {
             format!(
                 "day_of_week: the numbers in {} mean other weekdays elsewhere; {here}; `{}` is read alike everywhere",
-                Quoted(text),
+                QuotedText(text),
                 fields.day_of_week.print(Kind::DayOfWeek)
             )
         })
@@ -92,8 +92,8 @@ impl Written {
         };
         Some(format!(
             "day, day_of_week: a day that matches either {} or {} fires here; {other} would need both to match",
-            Quoted(day),
-            Quoted(weekday)
+            QuotedText(day),
+            QuotedText(weekday)
         ))
     }
 }
@@ -114,7 +114,7 @@ fn uneven_step(kind: Kind, weekdays: Weekdays, item: &str) -> Option<String> {
             format!(
                 "{}: {} begins again every {cycle}, so the step from one {cycle} to the next is {rarely} {step} {unit}",
                 kind.name(),
-                Quoted(item)
+                QuotedText(item)
             )
         });
     }
@@ -132,7 +132,7 @@ fn uneven_step(kind: Kind, weekdays: Weekdays, item: &str) -> Option<String> {
     if kind == Kind::Day {
         return Some(format!(
             "day: {} begins again at {first} every month, so the last step of a month is rarely {step} days",
-            Quoted(item)
+            QuotedText(item)
         ));
     }
     let last = kind.max().checked_sub(first)? / step * step + first;
@@ -145,7 +145,7 @@ fn uneven_step(kind: Kind, weekdays: Weekdays, item: &str) -> Option<String> {
         format!(
             "{}: {} begins again every {cycle}: from {} to the next {} it is {distance}, not {step} {unit}",
             kind.name(),
-            Quoted(item),
+            QuotedText(item),
             name(last),
             name(first)
         )

@@ -3,7 +3,7 @@
 //! No other parser reads a user's text.
 
 use super::{
-    super::error::{Quoted, ScheduleError},
+    super::error::{QuotedText, ScheduleError},
     special_day::Special,
     values::{Kind, Ring, ValueSet, Weekdays, number},
 };
@@ -18,7 +18,10 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn refuse(&self, text: &str, what: &str) -> ScheduleError {
         let allowed = self.kind.allowed(self.weekdays);
-        ScheduleError::invalid(self.kind.name(), format!("{} {what}; allowed are {allowed}", Quoted(text)))
+        ScheduleError::invalid(
+            self.kind.name(),
+            format!("{} {what}; allowed are {allowed}", QuotedText(text)),
+        )
     }
 
     pub(super) fn step_of_star(&self, item: &str) -> Result<Option<u8>, ScheduleError> {
@@ -45,7 +48,7 @@ impl Reader {
             if text == item {
                 self.refuse(item, "is not a value of this field")
             } else {
-                self.refuse(item, &format!("has {}, which is not a value of this field", Quoted(text)))
+                self.refuse(item, &format!("has {}, which is not a value of this field", QuotedText(text)))
             }
         })
     }

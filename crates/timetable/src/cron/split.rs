@@ -3,7 +3,7 @@
 //! Checks the length first, which bounds the work.
 
 use super::{
-    super::error::{Quoted, ScheduleError},
+    super::error::{QuotedText, ScheduleError},
     EXPRESSION, MAX_EXPRESSION_LENGTH, field_names,
 };
 
@@ -34,7 +34,7 @@ pub(super) fn fields(text: &str, seconds: bool) -> Result<(Option<&str>, [&str; 
     let nickname = NICKNAMES.iter().find(|(nickname, _)| nickname.eq_ignore_ascii_case(text));
     if nickname.is_none() && text.starts_with('@') {
         let known: Vec<&str> = NICKNAMES.iter().map(|(nickname, _)| *nickname).collect();
-        return refuse(format!("{} is not a nickname; use one of {}", Quoted(text), known.join(", ")));
+        return refuse(format!("{} is not a nickname; use one of {}", QuotedText(text), known.join(", ")));
     }
     let words: Vec<&str> = nickname.map_or(text, |(_, fields)| fields).split_ascii_whitespace().collect();
     match (seconds, words.as_slice()) {
@@ -57,7 +57,7 @@ pub(super) fn fields(text: &str, seconds: bool) -> Result<(Option<&str>, [&str; 
                 (false, _) => format!("exactly five are needed: {names}"),
             };
             let plural = if number == 1 { "" } else { "s" };
-            refuse(format!("{} has {number} field{plural}; {needed}", Quoted(text)))
+            refuse(format!("{} has {number} field{plural}; {needed}", QuotedText(text)))
         }
     }
 }

@@ -259,25 +259,25 @@ fn long_outage_costs_as_much_as_short() {
             ..situation(&minutely)
         };
         let questions = |situation: &Situation<'_>| {
-            let asked = std::cell::Cell::new(0_u32);
-            let counted = Counted { timetable: situation.timetable, asked: &asked };
+            let calls = std::cell::Cell::new(0_u32);
+            let counted = CountingTimetable { timetable: situation.timetable, calls: &calls };
             let rules = MisfireRules { grace: situation.grace, ..MisfireRules::new(situation.misfire) };
             super::super::plan(&counted, situation.cursor, situation.now, rules).expect("the engine works");
-            asked.get()
+            calls.get()
         };
         let (short, long) = (questions(&late(1)), questions(&late(1000)));
         assert!(long < short + 60, "{misfire:?}: {short} questions after a year, {long} after a thousand");
     }
 }
 
-struct Counted<'a> {
+struct CountingTimetable<'a> {
     timetable: &'a Timetable,
-    asked: &'a std::cell::Cell<u32>,
+    calls: &'a std::cell::Cell<u32>,
 }
 
-impl super::super::misfire::Occurrences for Counted<'_> {
+impl super::super::misfire::Occurrences for CountingTimetable<'_> {
     fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, super::super::ScheduleError> {
-        self.asked.set(self.asked.get() + 1);
+        self.calls.set(self.calls.get() + 1);
         self.timetable.next_after(after)
     }
 

@@ -22,21 +22,21 @@ pub struct Quotas {
 #[serde(deny_unknown_fields)]
 pub struct QuotasPatch {
     /// Maximum number of jobs.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Option<i64>>,
     /// Maximum number of runs that schedules and triggers create per minute.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     pub runs_per_minute: Option<Option<i64>>,
     /// Maximum number of running runs.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     pub concurrent_runs: Option<Option<i64>>,
     /// Maximum bytes of stored output per day (UTC).
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<Option<i64>>,
 }
 
 /// Distinguishes `null` from an absent field.
-fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<i64>>, D::Error> {
+fn nullable<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<i64>>, D::Error> {
     Option::deserialize(value).map(Some)
 }
 

@@ -99,7 +99,7 @@ impl Running {
     }
 
     /// Call it before the end is sent to the completer.
-    pub(crate) fn over(&self, token: ClaimToken) {
+    pub(crate) fn finish(&self, token: ClaimToken) {
         self.locked(|map| {
             if let Some(attempt) = map.get_mut(&token) {
                 attempt.is_over = true;
@@ -175,7 +175,7 @@ mod tests {
         }
         let [first, second] = tokens;
         let loss = tokens.map(|token| running.loss(token));
-        running.over(first);
+        running.finish(first);
         assert_eq!(running.held(), [(DispatchId(uuid::Uuid::nil()), second)]);
         assert_eq!((running.lose(first), running.lose(second)), (None, Some("job 2".to_owned())));
         assert_eq!(loss.map(|loss| loss.is_cancelled()), [false, true]);

@@ -87,11 +87,11 @@ impl Attempt {
             // The attempts in the slots take longer than all that have ended.
             worker.prefetch.ended(SLOT_WAIT);
         }
-        worker.prefetch.begun();
+        worker.prefetch.record_start();
         match outcome {
             SlotOutcome::Slot(slot) => self.run_in_slot(slot).await,
             SlotOutcome::Release(reason) => {
-                worker.counters.running.over(self.claimed.token);
+                worker.counters.running.finish(self.claimed.token);
                 let ended = released(&self.claimed, reason);
                 worker.completer.send(Some(self.claimed.claim_id), ended, self.place).await;
             }
@@ -169,7 +169,7 @@ async fn execute(session: &Session, claimed: &mut Claimed, received: Instant) ->
         () = loss.cancelled() => Err(KillReason::ClaimLost),
         report = run_handler(session, claimed, attempt_id) => Ok(report),
     };
-    worker.counters.running.over(claimed.token);
+    worker.counters.running.finish(claimed.token);
     let _had_output = worker.live_buffer.close(claimed.token);
     let mut report = match report {
         Ok(report) => report,

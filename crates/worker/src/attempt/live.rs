@@ -65,7 +65,7 @@ pub(crate) async fn run(
 
 async fn write(buffer: &LiveBuffer, backend: &Backend, counters: &Counters) -> Result<(), DbError> {
     let news = buffer.news();
-    let over = buffer.over();
+    let over = buffer.ended();
     if !news.is_empty() {
         let held = backend.write_live(&news).await?;
         buffer.written(&news);

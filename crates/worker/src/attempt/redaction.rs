@@ -12,7 +12,7 @@ use crate::attempt::live::{AttemptKey, LiveBuffer};
 use crate::attempt::secrets;
 use crate::backend::{Backend, Claimed};
 use crate::handlers::scrub::Scrubber;
-use crate::handlers::{Captured, ErrorClass, Live, Report, Secrets};
+use crate::handlers::{CapturedOutput, ErrorClass, Live, Report, Secrets};
 
 /// In bytes. Fewer are prepared on the thread of the runtime (below 0.1 ms).
 const FEW_SECRETS: usize = 256;
@@ -71,7 +71,7 @@ fn failed(error: &tokio::task::JoinError) -> Report {
 
 /// Roughly the bytes of text in the report. A result is small, or it would not be stored.
 fn bytes(report: &Report) -> usize {
-    let captured = |captured: &Captured| captured.head.len() + captured.tail.len();
+    let captured = |captured: &CapturedOutput| captured.head.len() + captured.tail.len();
     let result = if report.result.is_some() { SHORT_REPORT } else { 0 };
     [&report.stdout, &report.stderr, &report.log].map(captured).iter().sum::<usize>() + result
 }
@@ -91,7 +91,7 @@ mod tests {
         for count in [1, 50] {
             for filling in [0, SHORT_REPORT] {
                 let head = format!("hunter2-hunter2-0 {}", ".".repeat(filling));
-                let stdout = Captured { head, tail: String::new(), total_bytes: 1, dropped_bytes: 0 };
+                let stdout = CapturedOutput { head, tail: String::new(), total_bytes: 1, dropped_bytes: 0 };
                 let whole =
                     Report { stdout, ..Report::failed(ErrorClass::ExitCode, "with hunter2-hunter2-0") };
                 let redaction = Redaction::new(secrets(count, "hunter2-hunter2")).await.unwrap();
@@ -105,7 +105,7 @@ mod tests {
     #[tokio::test]
     async fn redaction_of_a_large_report_does_not_block() {
         let redaction = Redaction::new(secrets(50, "hunter2-hunter2")).await.unwrap();
-        let text = || Captured {
+        let text = || CapturedOutput {
             head: "hunter2-hunter2-".repeat(400_000),
             tail: String::new(),
             total_bytes: 1,

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::domain::attempt::{AttemptEnd, AttemptOutcome, Verdict, decide};
+use sched_model::domain::attempt::{AttemptDecision, AttemptEnd, AttemptOutcome, decide};
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, execution_id};
 use sched_model::domain::retry::RetryPolicy;
 use sched_model::domain::run_state::DispatchEvent;
 
 use crate::backend::{Claimed, Ended, OpenAttempt, OutputChunk, Record};
-use crate::handlers::{Again, Captured, ErrorClass, Report};
+use crate::handlers::{CapturedOutput, ErrorClass, Report, RetryHint};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReleaseReason {
@@ -41,7 +41,7 @@ pub(crate) fn ended(
     let standard = RetryPolicy::standard(circumstances.max_attempts);
     let policy = claimed.retry_policy.as_ref().unwrap_or(&standard);
     let stricter = match (report.again, error_class) {
-        (Again::Never, Some(class)) => Some(policy.refusing(class)),
+        (RetryHint::Never, Some(class)) => Some(policy.refusing(class)),
         _ => None,
     };
     let policy = stricter.as_ref().unwrap_or(policy);
@@ -75,7 +75,7 @@ pub(crate) fn ended(
 }
 
 /// The head of each stream, and its tail if bytes between them were dropped.
-fn chunks(streams: [(&'static str, Captured); 3]) -> Vec<OutputChunk> {
+fn chunks(streams: [(&'static str, CapturedOutput); 3]) -> Vec<OutputChunk> {
     let both = streams.into_iter().flat_map(|(stream, captured)| {
         let dropped_bytes = i64::try_from(captured.dropped_bytes).unwrap_or(i64::MAX);
         let head = OutputChunk { stream, chunk: 0, content: captured.head, dropped_bytes: 0 };
@@ -85,7 +85,7 @@ fn chunks(streams: [(&'static str, Captured); 3]) -> Vec<OutputChunk> {
     both.filter(|chunk| !chunk.content.is_empty() || chunk.dropped_bytes > 0).collect()
 }
 
-struct Unstarted {
+struct UnstartedAttempt {
     dispatch_id: DispatchId,
     tenant_id: TenantId,
     job_id: JobId,
@@ -95,24 +95,27 @@ struct Unstarted {
 
 pub(crate) fn released(claimed: &Claimed, reason: ReleaseReason) -> Ended {
     let &Claimed { dispatch_id, tenant_id, job_id, token, claimed_at, .. } = claimed;
-    released_unstarted(&Unstarted { dispatch_id, tenant_id, job_id, token, claimed_at }, reason)
+    released_unstarted(&UnstartedAttempt { dispatch_id, tenant_id, job_id, token, claimed_at }, reason)
 }
 
 /// This worker never received the claim.
 pub(crate) fn released_unknown(attempt: &OpenAttempt) -> Ended {
     let &OpenAttempt { dispatch_id, tenant_id, job_id, token, claimed_at, .. } = attempt;
-    released_unstarted(&Unstarted { dispatch_id, tenant_id, job_id, token, claimed_at }, CLAIM_UNANSWERED)
+    released_unstarted(
+        &UnstartedAttempt { dispatch_id, tenant_id, job_id, token, claimed_at },
+        CLAIM_UNANSWERED,
+    )
 }
 
-fn released_unstarted(unstarted: &Unstarted, reason: ReleaseReason) -> Ended {
-    let &Unstarted { dispatch_id, tenant_id, job_id, token, claimed_at } = unstarted;
+fn released_unstarted(unstarted: &UnstartedAttempt, reason: ReleaseReason) -> Ended {
+    let &UnstartedAttempt { dispatch_id, tenant_id, job_id, token, claimed_at } = unstarted;
     Ended {
         dispatch_id,
         tenant_id,
         job_id,
         token,
         outcome: AttemptOutcome::Released,
-        verdict: Verdict { event: DispatchEvent::Release, wait: Some(Duration::ZERO) },
+        verdict: AttemptDecision { event: DispatchEvent::Release, wait: Some(Duration::ZERO) },
         record: Record {
             execution_id: execution_id(claimed_at, dispatch_id, token),
             started_at: claimed_at,
@@ -149,7 +152,7 @@ mod tests {
             let pause = untried.retry_after.unwrap();
             let ended = after(untried, max_attempts);
             assert_eq!(ended.outcome, AttemptOutcome::Released);
-            assert_eq!(ended.verdict, Verdict { event: DispatchEvent::Release, wait: Some(pause) });
+            assert_eq!(ended.verdict, AttemptDecision { event: DispatchEvent::Release, wait: Some(pause) });
             assert!(pause >= Duration::from_secs(5) && !ended.has_started(), "{pause:?}");
             assert_eq!(ended.record.error_class.as_deref(), Some("worker"));
         }
@@ -160,9 +163,10 @@ mod tests {
 
     #[test]
     fn kept_output_is_one_chunk_or_two_around_a_gap() {
-        let whole = Captured { head: "all".into(), tail: String::new(), total_bytes: 3, dropped_bytes: 0 };
-        let cut = Captured { head: "a".into(), tail: "z".into(), total_bytes: 26, dropped_bytes: 24 };
-        let kept = chunks([("stdout", whole), ("stderr", Captured::default()), ("log", cut)]);
+        let whole =
+            CapturedOutput { head: "all".into(), tail: String::new(), total_bytes: 3, dropped_bytes: 0 };
+        let cut = CapturedOutput { head: "a".into(), tail: "z".into(), total_bytes: 26, dropped_bytes: 24 };
+        let kept = chunks([("stdout", whole), ("stderr", CapturedOutput::default()), ("log", cut)]);
         let kept: Vec<_> = kept.iter().map(|c| (c.stream, c.chunk, c.dropped_bytes)).collect();
         assert_eq!(kept, [("stdout", 0, 0), ("log", 0, 0), ("log", 1, 24)]);
     }

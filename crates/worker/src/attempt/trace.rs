@@ -9,7 +9,7 @@ use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::{ExecutionId, WorkerId, execution_id};
 use sched_model::domain::trace::TraceContext;
 use sched_runtime::monotonic_clock::monotonic;
-use sched_runtime::traces::{Kind, Place, Span, Traces, Value};
+use sched_runtime::traces::{Kind, Span, SpanContext, Traces, Value};
 
 use crate::backend::{Claimed, Ended};
 
@@ -59,8 +59,9 @@ impl<'a> AttemptTrace<'a> {
         if self.traces.are_on() {
             let attempt = trace(claimed);
             let ((trace, span), is_sampled) = (attempt.ids(), attempt.is_sampled());
-            self.traces
-                .ended(Place { trace, span, is_sampled }, took, || finished(self.worker, claimed, &outcome));
+            self.traces.ended(SpanContext { trace, span, is_sampled }, took, || {
+                finished(self.worker, claimed, &outcome)
+            });
         }
         elapsed
     }

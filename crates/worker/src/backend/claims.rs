@@ -6,7 +6,7 @@ use sched_model::DbError;
 use sched_model::connection::pool::Pooled;
 use sched_model::domain::ids::{ClaimToken, WorkerId};
 use sched_model::recovery::dead_workers;
-use sched_model::running::claims::{self, Claimed, Looked, Wanted};
+use sched_model::running::claims::{self, ClaimOutcome, ClaimRequest, Claimed};
 
 pub(crate) struct ClaimConnection(Pooled);
 
@@ -33,11 +33,11 @@ impl ClaimConnection {
         claims::claim_lone(&mut self.0, worker, queues).await
     }
 
-    pub(crate) async fn claim(&mut self, wanted: &Wanted<'_>) -> Result<Looked, DbError> {
-        claims::look(&mut self.0, wanted).await
+    pub(crate) async fn claim(&mut self, wanted: &ClaimRequest<'_>) -> Result<ClaimOutcome, DbError> {
+        claims::claim_unlimited(&mut self.0, wanted).await
     }
 
-    pub(crate) async fn claim_limited(&mut self, wanted: &Wanted<'_>) -> Result<Looked, DbError> {
+    pub(crate) async fn claim_limited(&mut self, wanted: &ClaimRequest<'_>) -> Result<ClaimOutcome, DbError> {
         claims::claim_limited(&mut self.0, wanted).await
     }
 

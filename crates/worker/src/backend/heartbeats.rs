@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sched_model::dispatching::cancellations::{self, Word};
+use sched_model::dispatching::cancellations::{self, ClaimEndReason};
 use sched_model::domain::ids::{ClaimToken, DispatchId, WorkerId};
 use sched_model::running::workers::{self, Beat, BeatOutcome};
 use sched_model::{Conn, Database, DbError};
@@ -35,10 +35,10 @@ impl HeartbeatConnection {
     pub(crate) async fn attempts_to_end(
         &mut self,
         held: &[(DispatchId, ClaimToken)],
-    ) -> Result<Vec<(ClaimToken, Word)>, DbError> {
+    ) -> Result<Vec<(ClaimToken, ClaimEndReason)>, DbError> {
         let Some(mut conn) = self.conn.take() else { return Ok(Vec::new()) };
-        let words = cancellations::word_of(&mut conn, held).await;
+        let claims = cancellations::claims_to_end(&mut conn, held).await;
         self.conn = Some(conn);
-        words
+        claims
     }
 }

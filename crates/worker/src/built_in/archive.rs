@@ -108,7 +108,7 @@ async fn one(
 ) -> Result<Option<Archived>, HandlerError> {
     let rows = archive::count(conn, month, COUNTED_BLOCKS).await?;
     let name = format!("{}-{}.jsonl.gz", month.name.replace('.', "/"), month.oid);
-    let content = match kept(store, &name, rows).await? {
+    let content = match existing_content(store, &name, rows).await? {
         Some(content) => content,
         None => {
             let object = write::Object::new(store, &name);
@@ -137,7 +137,7 @@ async fn one(
 }
 
 /// From an earlier run, if it is intact.
-async fn kept(store: &Store, name: &str, rows: u64) -> Result<Option<Content>, HandlerError> {
+async fn existing_content(store: &Store, name: &str, rows: u64) -> Result<Option<Content>, HandlerError> {
     let Some(checksum) = store.checksum(name).await? else { return Ok(None) };
     // Written again: its rows still exist.
     let Ok(found) = verify::read_back(store, name).await else { return Ok(None) };

@@ -49,7 +49,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Sent, 
     match send(system, ctx, tenant, args.delivery).await {
         Ok(sent) => Ok(sent),
         Err(failure) => {
-            if let Err(error) = note(system, tenant, args.delivery, &failure).await {
+            if let Err(error) = record_failure(system, tenant, args.delivery, &failure).await {
                 tracing::debug!(
                     error = error.with_causes(),
                     "failed to record why a notification was not sent"
@@ -60,7 +60,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Sent, 
     }
 }
 
-async fn note(system: &System, tenant: TenantId, id: Uuid, failure: &Failure) -> DbResult<()> {
+async fn record_failure(system: &System, tenant: TenantId, id: Uuid, failure: &Failure) -> DbResult<()> {
     let mut conn = system.database.conn().await?;
     deliveries::note_failure(&mut conn, tenant, id, (failure.class, &failure.message)).await
 }

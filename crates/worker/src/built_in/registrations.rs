@@ -64,13 +64,17 @@ pub(super) async fn partitions(system: &System, ctx: &Ctx, _: NoArgs) -> Result<
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Gone {
+pub(super) struct RemovedCounts {
     schedulers: usize,
     workers: usize,
 }
 
 /// Removes registrations of processes that ended long ago.
-pub(super) async fn stale_instances(system: &System, ctx: &Ctx, _: NoArgs) -> Result<Gone, HandlerError> {
+pub(super) async fn stale_instances(
+    system: &System,
+    ctx: &Ctx,
+    _: NoArgs,
+) -> Result<RemovedCounts, HandlerError> {
     let mut conn = system.conn().await?;
     let settings = housekeeping_settings(&mut conn).await?;
     let schedulers = leadership::remove_stale(&mut conn, settings.stale_scheduler).await?;
@@ -81,5 +85,5 @@ pub(super) async fn stale_instances(system: &System, ctx: &Ctx, _: NoArgs) -> Re
     for id in &workers {
         ctx.log(format!("removed the worker {id}"));
     }
-    Ok(Gone { schedulers: schedulers.len(), workers: workers.len() })
+    Ok(RemovedCounts { schedulers: schedulers.len(), workers: workers.len() })
 }

@@ -35,7 +35,7 @@ impl Default for Args {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Removed {
+pub(super) struct RemovedRows {
     dispatches: u64,
     skips: u64,
     idempotency_keys: u64,
@@ -53,7 +53,7 @@ struct Pruning {
     settings: Housekeeping,
     limit: i64,
     position: Position,
-    gone: Removed,
+    deleted: RemovedRows,
 }
 
 /// Keys after which a run continues, `None` at the end.
@@ -70,7 +70,7 @@ impl Position {
     }
 }
 
-pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Removed, HandlerError> {
+pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<RemovedRows, HandlerError> {
     if args.page_rows == 0 || args.page_rows > 100_000 {
         return Err(HandlerError::invalid_args("page_rows must be 1 to 100000"));
     }
@@ -80,7 +80,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Remove
     let position =
         Position { dispatches: Some(Uuid::nil()), skips: Some(0), keys: Some(Uuid::nil()), history: true };
     let limit = i64::from(args.page_rows);
-    let mut pruning = Pruning { settings, limit, position, gone: Removed::default() };
+    let mut pruning = Pruning { settings, limit, position, deleted: RemovedRows::default() };
     let result = loop {
         if let Err(error) = pruning.round(&mut conn).await {
             break Err(error);
@@ -88,7 +88,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Remove
         if pruning.position.is_at_end() {
             break Ok(());
         }
-        ctx.progress(None, format!("{} dispatches removed", pruning.gone.dispatches));
+        ctx.progress(None, format!("{} dispatches removed", pruning.deleted.dispatches));
         let is_over = started.elapsed() >= Duration::from_secs(args.work_seconds.into());
         if is_over || ctx.is_cancelled() {
             break Ok(());
@@ -98,21 +98,24 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Remove
             () = tokio::time::sleep(PAUSE) => {}
         }
     };
-    let Pruning { position, mut gone, .. } = pruning;
+    let Pruning { position, mut deleted, .. } = pruning;
     // Also for a run that failed midway: its pages are committed.
-    gone.measure();
+    deleted.measure();
     result?;
     if position.is_at_end() {
         housekeeping::note_retained(&mut conn).await?;
-        gone.is_complete = true;
+        deleted.is_complete = true;
     }
-    ctx.log(format!("removed {} dispatches, {} skips, {} events", gone.dispatches, gone.skips, gone.events));
-    Ok(gone)
+    ctx.log(format!(
+        "removed {} dispatches, {} skips, {} events",
+        deleted.dispatches, deleted.skips, deleted.events
+    ));
+    Ok(deleted)
 }
 
 impl Pruning {
     async fn round(&mut self, conn: &mut Conn) -> Result<(), DbError> {
-        let Self { settings, limit, position, gone } = self;
+        let Self { settings, limit, position, deleted } = self;
         let limit = *limit;
         let now = database_clock::now(conn).await?;
         let cutoffs = settings.retention.cutoffs(now);
@@ -121,14 +124,14 @@ impl Pruning {
                 retain::dispatches(conn, &cutoffs, after, limit).await
             });
             let page = page.await?;
-            (position.dispatches, gone.dispatches) = (page.next, gone.dispatches + page.gone);
+            (position.dispatches, deleted.dispatches) = (page.next, deleted.dispatches + page.deleted);
         }
         if let Some(after) = position.skips {
             let page = transact(conn, "prune_skips", async |conn: &mut Conn| {
                 retain::skips(conn, &cutoffs, after, limit).await
             });
             let page = page.await?;
-            (position.skips, gone.skips) = (page.next, gone.skips + page.gone);
+            (position.skips, deleted.skips) = (page.next, deleted.skips + page.deleted);
         }
         if let Some(after) = position.keys {
             let before = instant_before(now, settings.idempotency_keys);
@@ -141,10 +144,10 @@ impl Pruning {
             // The last page of keys is scanned again, which is cheap.
             let has_more = answers >= u64::try_from(limit).unwrap_or(0);
             position.keys = page.next.or(has_more.then_some(after));
-            gone.idempotency_keys += page.gone + answers;
+            deleted.idempotency_keys += page.deleted + answers;
         }
         if position.history {
-            position.history = prune_history(conn, &cutoffs, limit, gone).await?;
+            position.history = prune_history(conn, &cutoffs, limit, deleted).await?;
         }
         Ok(())
     }
@@ -155,19 +158,19 @@ async fn prune_history(
     conn: &mut Conn,
     cutoffs: &Cutoffs,
     limit: i64,
-    gone: &mut Removed,
+    deleted: &mut RemovedRows,
 ) -> Result<bool, DbError> {
     let (past, strays) = transact(conn, "prune_history", async |conn: &mut Conn| {
-        let past = retain::past(conn, cutoffs, limit).await?;
+        let past = retain::delete_expired(conn, cutoffs, limit).await?;
         Ok::<_, DbError>((past, retain::strays(conn, cutoffs, limit).await?))
     })
     .await?;
-    gone.audit += past.entries;
-    gone.terms += past.terms;
-    gone.workers += past.workers;
-    gone.attempts += strays.attempts;
-    gone.output += strays.output;
-    gone.events += strays.events;
+    deleted.audit += past.entries;
+    deleted.terms += past.terms;
+    deleted.workers += past.workers;
+    deleted.attempts += strays.attempts;
+    deleted.output += strays.output;
+    deleted.events += strays.events;
     Ok(past.may_be_more(limit) || strays.may_be_more(limit))
 }
 
@@ -178,7 +181,7 @@ fn instant_before(now: DateTime<Utc>, time: Duration) -> DateTime<Utc> {
         .unwrap_or(DateTime::<Utc>::MIN_UTC)
 }
 
-impl Removed {
+impl RemovedRows {
     fn measure(&self) {
         for (kind, count) in [
             ("dispatches", self.dispatches),

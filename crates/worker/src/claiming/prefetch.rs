@@ -56,7 +56,7 @@ impl Prefetch {
         metrics::gauge!("sched_claimed_ahead").increment(u32::try_from(runs).map_or(0.0, f64::from));
     }
 
-    pub(crate) fn begun(&self) {
+    pub(crate) fn record_start(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         metrics::gauge!("sched_claimed_ahead").decrement(1.0);
         self.moved.notify_one();
@@ -117,9 +117,9 @@ mod tests {
         let prefetch = after(std::iter::repeat_n(Duration::from_micros(20), 1_000));
         prefetch.claimed(MAX_AHEAD);
         assert_eq!(prefetch.room(0), 0);
-        (0..MAX_AHEAD / 2 - 1).for_each(|_| prefetch.begun());
+        (0..MAX_AHEAD / 2 - 1).for_each(|_| prefetch.record_start());
         assert_eq!(prefetch.room(0), 0);
-        prefetch.begun();
+        prefetch.record_start();
         assert_eq!(prefetch.room(0), MAX_AHEAD / 2);
     }
 }

@@ -1,6 +1,6 @@
 //! Tests: the bounds of the completer, without a database.
 
-use sched_model::domain::attempt::{AttemptOutcome, Verdict};
+use sched_model::domain::attempt::{AttemptDecision, AttemptOutcome};
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId};
 use sched_model::domain::run_state::DispatchEvent;
 use uuid::Uuid;
@@ -18,7 +18,7 @@ fn with_output(bytes: usize) -> Ended {
         job_id: JobId(Uuid::nil()),
         token: ClaimToken(1),
         outcome: AttemptOutcome::Completed,
-        verdict: Verdict { event: DispatchEvent::Succeed, wait: None },
+        verdict: AttemptDecision { event: DispatchEvent::Succeed, wait: None },
         record: Record {
             execution_id: ExecutionId(Uuid::new_v4()),
             started_at: chrono::DateTime::UNIX_EPOCH,

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sched_model::domain::attempt::{AttemptOutcome, Verdict};
+use sched_model::domain::attempt::{AttemptDecision, AttemptOutcome};
 use sched_model::domain::ids::{ClaimToken, DispatchId};
 use sched_model::domain::run_state::DispatchEvent;
 use tokio::sync::Notify;
@@ -177,7 +177,7 @@ impl Writer {
 /// A failure without the content of the handler. The run is not retried, because its handler has
 /// run.
 fn bare(ended: Ended, error: &DbError) -> Ended {
-    let verdict = Verdict { event: DispatchEvent::GiveUp, wait: None };
+    let verdict = AttemptDecision { event: DispatchEvent::GiveUp, wait: None };
     let message =
         format!("the attempt ended as {}, but its result could not be stored: {error}", ended.outcome);
     Ended {

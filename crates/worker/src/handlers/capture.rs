@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use super::storable::{self, LONGEST_REST, is_continuation, without_cut_end};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Captured {
+pub struct CapturedOutput {
     /// The whole output if no bytes were dropped.
     pub head: String,
     /// Empty if no bytes were dropped.
@@ -16,7 +16,7 @@ pub struct Captured {
     pub dropped_bytes: u64,
 }
 
-impl Captured {
+impl CapturedOutput {
     /// Lines of the worker, up to [`MOST_OF_LINES`] bytes.
     pub(super) fn of_lines(lines: &[String]) -> Self {
         let mut capture = Capture::new(MOST_OF_LINES);
@@ -58,13 +58,13 @@ impl Capture {
     }
 
     /// Cuts head and tail back to whole characters.
-    pub(super) fn finish(self) -> Captured {
+    pub(super) fn finish(self) -> CapturedOutput {
         let total_bytes = self.total;
         let mut head = self.head;
         let tail = Vec::from(self.tail);
         if (head.len() + tail.len()) as u64 == total_bytes {
             head.extend_from_slice(&tail);
-            return Captured {
+            return CapturedOutput {
                 head: storable::text(&head),
                 tail: String::new(),
                 total_bytes,
@@ -74,7 +74,7 @@ impl Capture {
         let head = without_cut_end(&head);
         let tail = without_cut_start(&tail);
         let dropped_bytes = total_bytes.saturating_sub((head.len() + tail.len()) as u64);
-        Captured { head: storable::text(head), tail: storable::text(tail), total_bytes, dropped_bytes }
+        CapturedOutput { head: storable::text(head), tail: storable::text(tail), total_bytes, dropped_bytes }
     }
 }
 
@@ -89,7 +89,7 @@ fn without_cut_start(bytes: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn captured(limit: usize, pieces: &[&[u8]]) -> Captured {
+    fn captured(limit: usize, pieces: &[&[u8]]) -> CapturedOutput {
         let mut capture = Capture::new(limit);
         for piece in pieces {
             capture.push(piece);
@@ -102,14 +102,14 @@ mod tests {
         let kept = captured(8, &[b"abc", b"", b"defgh"]);
         assert_eq!(
             kept,
-            Captured { head: "abcdefgh".into(), tail: String::new(), total_bytes: 8, dropped_bytes: 0 }
+            CapturedOutput { head: "abcdefgh".into(), tail: String::new(), total_bytes: 8, dropped_bytes: 0 }
         );
     }
 
     #[test]
     fn long_output_loses_its_middle_for_all_chunk_sizes() {
         let expected =
-            Captured { head: "abcd".into(), tail: "wxyz".into(), total_bytes: 26, dropped_bytes: 18 };
+            CapturedOutput { head: "abcd".into(), tail: "wxyz".into(), total_bytes: 26, dropped_bytes: 18 };
         let text = b"abcdefghijklmnopqrstuvwxyz";
         assert_eq!(captured(8, &[text]), expected);
         for size in 1..text.len() {

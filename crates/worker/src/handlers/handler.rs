@@ -29,11 +29,11 @@ pub trait Handler: fmt::Debug + Send + Sync {
     }
 
     /// Removes leftovers of dropped attempts. The worker calls it every 2 s, within the runtime.
-    fn tidy(&self) {}
+    fn clean_up(&self) {}
 
     /// Removes leftovers of killed workers of the same installation on this machine, several times
     /// per lease: before another worker repeats their runs.
-    fn clear_away_dead(&self) -> BoxFuture<'_, ()> {
+    fn clean_up_dead_workers(&self) -> BoxFuture<'_, ()> {
         ready(()).boxed()
     }
 
@@ -55,12 +55,12 @@ impl Handlers {
         self
     }
 
-    pub fn tidy(&self) {
-        self.0.values().for_each(|handler| handler.tidy());
+    pub fn clean_up(&self) {
+        self.0.values().for_each(|handler| handler.clean_up());
     }
 
-    pub async fn clear_away_dead(&self) {
-        join_all(self.0.values().map(|handler| handler.clear_away_dead())).await;
+    pub async fn clean_up_dead_workers(&self) {
+        join_all(self.0.values().map(|handler| handler.clean_up_dead_workers())).await;
     }
 
     /// All at the same time.

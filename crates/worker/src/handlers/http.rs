@@ -108,9 +108,9 @@ impl HttpHandler {
 
     /// Closes idle connections and forgets endpoints without recent failures. The caller repeats
     /// this.
-    pub fn tidy(&self) {
-        self.transport.pool.tidy();
-        self.circuits.tidy(monotonic());
+    pub fn clean_up(&self) {
+        self.transport.pool.clean_up();
+        self.circuits.clean_up(monotonic());
     }
 
     pub async fn run(&self, execution: &Execution, cancel: &CancellationToken) -> Report {
@@ -151,7 +151,7 @@ impl HttpHandler {
         };
         let exchange = self.transport.exchange(prepared, bounds, &mut progress);
         let ending = until_it_ends(exchange, left, cancel).await;
-        let report = judge(&config, ending, &progress, execution.timeout);
+        let report = report_of(&config, ending, &progress, execution.timeout);
         report_to_circuit(pass, &report, &progress);
         Report { started_after: Some(started_after), ..report }
     }
@@ -176,8 +176,8 @@ impl Handler for HttpHandler {
         async move { self.run(&execution, cancel).await }.boxed()
     }
 
-    fn tidy(&self) {
-        self.tidy();
+    fn clean_up(&self) {
+        self.clean_up();
     }
 }
 
@@ -190,7 +190,7 @@ fn circuit_open(rest: Duration) -> Report {
     Report { untried: true, retry_after: Some(rest), ..Report::failed(ErrorClass::CircuitOpen, &message) }
 }
 
-fn judge(config: &HttpConfig, ending: Ending, progress: &Progress, timeout: Duration) -> Report {
+fn report_of(config: &HttpConfig, ending: Ending, progress: &Progress, timeout: Duration) -> Report {
     let report = match ending {
         Ending::Cancelled => Report::ended(Outcome::Cancelled, Some((ErrorClass::Cancelled, "cancelled"))),
         Ending::TimedOut => {
@@ -204,16 +204,16 @@ fn judge(config: &HttpConfig, ending: Ending, progress: &Progress, timeout: Dura
         }
         // An error status is more informative than the broken body.
         Ending::Done(Err(error)) => match &progress.response {
-            Some(response) if !config.expects(response.status) => response::judge(config, response),
+            Some(response) if !config.expects(response.status) => response::evaluate(config, response),
             Some(_) | None => failed(&error),
         },
         Ending::Done(Ok(())) => match &progress.response {
-            Some(response) => response::judge(config, response),
+            Some(response) => response::evaluate(config, response),
             None => Report::failed(ErrorClass::Worker, "the exchange ended without a response or an error"),
         },
     };
     match &progress.response {
-        Some(response) => Report { stdout: response::kept(config, response), ..report },
+        Some(response) => Report { stdout: response::captured_body(config, response), ..report },
         None => report,
     }
 }

@@ -45,7 +45,7 @@ use tokio_util::sync::CancellationToken;
 use super::Execution;
 use super::report::{ErrorClass, Outcome, Report};
 use alive::{Alive, Count};
-use outcome::{StopReason, invalid_config, judge};
+use outcome::{StopReason, invalid_config, report_of};
 use registry::{Ending, Handler};
 use watch::Watch;
 
@@ -111,7 +111,7 @@ impl NativeHandler {
     }
 
     /// Logs if handlers block all of their threads. The caller repeats this.
-    pub fn tidy(&self) {
+    pub fn clean_up(&self) {
         if let Threads::Own(Some(runtime)) = &self.threads {
             self.watch.check(runtime.handle());
         }
@@ -164,14 +164,14 @@ impl NativeHandler {
         let mut task = spawn_owned_on(&self.handle(), "native handler", attempt(handler, ctx.clone(), alive));
         let reason = tokio::select! {
             biased;
-            ended = &mut task => return judge(ended),
+            ended = &mut task => return report_of(ended),
             () = cancel.cancelled() => StopReason::Cancelled,
             () = sleep(ctx.timeout()) => StopReason::TimedOut,
         };
         drop(stop_guard);
         let grace = Duration::from_secs(u64::from(ctx.config().grace_seconds));
         if let Ok(ended) = timeout(grace, &mut task).await {
-            return reason.after_return(judge(ended), ctx);
+            return reason.after_return(report_of(ended), ctx);
         }
         task.abort();
         let is_gone = timeout(DROP_WAIT, gone).await.is_ok();
@@ -205,8 +205,8 @@ impl super::Handler for NativeHandler {
         true
     }
 
-    fn tidy(&self) {
-        self.tidy();
+    fn clean_up(&self) {
+        self.clean_up();
     }
 
     fn ended_within(&self, limit: Duration) -> BoxFuture<'_, bool> {

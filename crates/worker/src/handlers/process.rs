@@ -23,7 +23,7 @@
 //! - If the worker itself is killed, the kernel kills the programs that the worker started. Their
 //!   children live on until another worker of the same installation on the machine kills them, at
 //!   its start or before the lease of the killed worker expires
-//!   ([`ProcessHandler::clear_away_dead`]).
+//!   ([`ProcessHandler::clean_up_dead_workers`]).
 //! - On systems other than Linux only the process group is killed.
 //!
 //! If this machine cannot enforce a restriction (`confine`, `cgroups`), the attempt is rejected.
@@ -66,9 +66,9 @@ use sched_model::domain::handler_config::ProcessConfig;
 use sched_runtime::monotonic_clock::monotonic;
 use tokio_util::sync::CancellationToken;
 
-use super::capture::Captured;
+use super::capture::CapturedOutput;
 use super::metrics::Metrics;
-use super::report::{Again, ErrorClass, Outcome, Report};
+use super::report::{ErrorClass, Outcome, Report, RetryHint};
 use super::{Execution, Handler};
 use crate::handlers::process::dir_pool::DirPool;
 use cgroups::{AttemptGroups, Cgroups, Entrance};
@@ -159,7 +159,7 @@ impl ProcessHandler {
         nix::sys::prctl::set_dumpable(false)
             .map_err(|errno| PrepareError::Shield(std::io::Error::from(errno)))?;
         let mark = crate::handlers::process::orphans::mark_of_this_process(&settings.installation);
-        clear_away_dead_workers(&settings.temp_root, &mark);
+        remove_dead_worker_folders(&settings.temp_root, &mark);
         let cgroups = Cgroups::probe(settings.cgroup_root.as_deref(), &mark);
         tracing::debug!(limits = ?cgroups.names(), missing = ?cgroups.missing(), "probed control groups");
         let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
@@ -170,13 +170,13 @@ impl ProcessHandler {
     }
 
     /// Kills and reaps processes of dropped attempts. The caller repeats this every two seconds.
-    pub fn tidy(&self) {
-        cgroups::tidy();
+    pub fn clean_up(&self) {
+        cgroups::clean_up();
         let unwanted = self.shared.spares.unwanted();
         if !unwanted.is_empty() {
             drop(tokio::task::spawn_blocking(move || drop(unwanted)));
         }
-        let killed = crate::handlers::process::orphans::tidy();
+        let killed = crate::handlers::process::orphans::clean_up();
         if killed > 0 {
             tracing::warn!(process.count = killed, "killed processes of dropped attempts");
         }
@@ -184,11 +184,11 @@ impl ProcessHandler {
 
     /// Kills processes and removes directories of killed workers on the machine. The caller repeats
     /// this, before another worker repeats the work.
-    pub async fn clear_away_dead(&self) {
+    pub async fn clean_up_dead_workers(&self) {
         let shared = Arc::clone(&self.shared);
         // Reads a file of every process on the machine.
         let looked = tokio::task::spawn_blocking(move || {
-            clear_away_dead_workers(&shared.temp_root, &shared.worker.mark);
+            remove_dead_worker_folders(&shared.temp_root, &shared.worker.mark);
         });
         if let Err(error) = looked.await {
             tracing::error!(%error, "failed to clean up after dead workers");
@@ -207,7 +207,7 @@ impl ProcessHandler {
                 Err(error) => {
                     // The operator forbids the program next time too.
                     let is_refused = matches!(error, StartError::Refused(_));
-                    let again = if is_refused { Again::Never } else { Again::AsThePolicySays };
+                    let again = if is_refused { RetryHint::Never } else { RetryHint::AsThePolicySays };
                     Report { again, ..Report::failed(error.class(), &with_causes(&error)) }
                 }
             }
@@ -257,17 +257,17 @@ impl ProcessHandler {
         let (metrics, metric_error) = left.result.as_ref().map(Metrics::of_result).unwrap_or_default();
         notes.extend(metric_error.map(|why| format!("some metrics of the result were dropped: {why}")));
         let (stdout, stderr) = pipes.finish();
-        let judged = outcome::judge(&ending, time_limits, &config.success_exit_codes);
-        let judged = outcome::with_memory_kills(judged, memory_kills, config.limits.as_ref(), &mut notes);
+        let report = outcome::evaluate(&ending, time_limits, &config.success_exit_codes);
+        let report = outcome::with_memory_kills(report, memory_kills, config.limits.as_ref(), &mut notes);
         Ok(Report {
             result: left.result,
             metrics: metrics.into_json(),
             stdout,
             stderr,
-            log: Captured::of_lines(&notes),
+            log: CapturedOutput::of_lines(&notes),
             started_after: Some(started_after),
             notes,
-            ..judged
+            ..report
         })
     }
 
@@ -309,17 +309,17 @@ impl Handler for ProcessHandler {
         async move { self.run(&execution, cancel).await }.boxed()
     }
 
-    fn tidy(&self) {
-        self.tidy();
+    fn clean_up(&self) {
+        self.clean_up();
     }
 
-    fn clear_away_dead(&self) -> BoxFuture<'_, ()> {
-        self.clear_away_dead().boxed()
+    fn clean_up_dead_workers(&self) -> BoxFuture<'_, ()> {
+        self.clean_up_dead_workers().boxed()
     }
 }
 
 /// Also removes their directories. Only workers of the same installation on this machine.
-fn clear_away_dead_workers(temp_root: &Path, mark: &str) {
+fn remove_dead_worker_folders(temp_root: &Path, mark: &str) {
     let killed = crate::handlers::process::orphans::kill_orphans_of_dead_workers(mark);
     if killed > 0 {
         tracing::warn!(process.count = killed, "killed processes of dead workers");

@@ -6,7 +6,7 @@ use rand::RngExt as _;
 use sched_model::domain::attempt::AttemptOutcome;
 use serde_json::Value;
 
-use super::capture::Captured;
+use super::capture::CapturedOutput;
 use super::storable;
 
 /// Wait in seconds after a worker could not start an attempt. Random, so that the runs do not
@@ -110,7 +110,7 @@ impl ErrorClass {
 
 /// Whether the handler allows another attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Again {
+pub enum RetryHint {
     /// The retry policy decides.
     #[default]
     AsThePolicySays,
@@ -127,7 +127,7 @@ pub struct Report {
     pub error_message: Option<String>,
     /// For programs. `None` exactly if the attempt succeeded.
     pub error_class: Option<ErrorClass>,
-    pub again: Again,
+    pub again: RetryHint,
     pub traceback: Option<String>,
     /// For every outcome.
     pub result: Option<Value>,
@@ -136,10 +136,10 @@ pub struct Report {
     /// A retry comes no sooner.
     pub retry_after: Option<Duration>,
     /// For a request: the response.
-    pub stdout: Captured,
-    pub stderr: Captured,
+    pub stdout: CapturedOutput,
+    pub stderr: CapturedOutput,
     /// For a process: the worker's notes.
-    pub log: Captured,
+    pub log: CapturedOutput,
     /// From the call until the work began. `None` if it never began.
     pub started_after: Option<Duration>,
     /// From the call until the attempt was cleaned up.
@@ -174,14 +174,14 @@ impl Report {
             exit_code: None,
             error_message: error.map(|(_, message)| storable::text(message.as_bytes())),
             error_class: error.map(|(class, _)| class),
-            again: Again::default(),
+            again: RetryHint::default(),
             traceback: None,
             result: None,
             metrics: None,
             retry_after: None,
-            stdout: Captured::default(),
-            stderr: Captured::default(),
-            log: Captured::default(),
+            stdout: CapturedOutput::default(),
+            stderr: CapturedOutput::default(),
+            log: CapturedOutput::default(),
             started_after: None,
             elapsed: Duration::ZERO,
             untried: false,

@@ -19,7 +19,7 @@ use aho_corasick::automaton::StateID;
 use secrecy::{ExposeSecret as _, SecretSlice};
 use serde_json::Value;
 
-use super::{Captured, Report, Secrets};
+use super::{CapturedOutput, Report, Secrets};
 use automaton::Automaton;
 
 /// Values with fewer bytes are not replaced.
@@ -147,14 +147,14 @@ impl Scrubber {
         }
     }
 
-    fn captured(&self, captured: Captured) -> Captured {
-        let Captured { head, tail, total_bytes, dropped_bytes } = captured;
+    fn captured(&self, captured: CapturedOutput) -> CapturedOutput {
+        let CapturedOutput { head, tail, total_bytes, dropped_bytes } = captured;
         let (head, tail) = if dropped_bytes == 0 {
             (self.scrub(&head).into_owned(), self.scrub(&tail).into_owned())
         } else {
             (self.scrub_head(&head).into_owned(), self.scrub_tail(&tail).into_owned())
         };
-        Captured { head, tail, total_bytes, dropped_bytes }
+        CapturedOutput { head, tail, total_bytes, dropped_bytes }
     }
 
     #[must_use]

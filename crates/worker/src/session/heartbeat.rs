@@ -17,7 +17,7 @@ use sched_runtime::monotonic_clock::monotonic;
 use tokio::sync::watch;
 
 use crate::attempt::counters;
-use crate::backend::{Beat, BeatOutcome, DbError, HeartbeatConnection, Word};
+use crate::backend::{Beat, BeatOutcome, ClaimEndReason, DbError, HeartbeatConnection};
 use crate::session::Session;
 use crate::session::recovery::Vacancy;
 
@@ -40,8 +40,8 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
                 trust.renewed(sent_at);
                 session.trusted_until.send_replace(trust.until());
                 note_drain(&session, drain_requested);
-                if vacancy.note(sent_at, leader_silence, config.lease.duration()) {
-                    session.nobody_leads.notify_one();
+                if vacancy.update(sent_at, leader_silence, config.lease.duration()) {
+                    session.no_leader.notify_one();
                 }
                 end_attempts(&session, &mut conn, config.lease.margin() / 2).await;
             }
@@ -58,7 +58,7 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
             break;
         }
     }
-    if !fault_injection::stands(Fence::WorkerLease) {
+    if !fault_injection::is_active(Fence::WorkerLease) {
         std::future::pending::<()>().await;
     }
     state.send_replace(LeaseState::Lost);
@@ -117,8 +117,8 @@ async fn end_attempts(session: &Session, conn: &mut HeartbeatConnection, limit: 
     if running.count() == 0 {
         return;
     }
-    let words = match tokio::time::timeout(limit, conn.attempts_to_end(&running.held())).await {
-        Ok(Ok(words)) => words,
+    let claims = match tokio::time::timeout(limit, conn.attempts_to_end(&running.held())).await {
+        Ok(Ok(claims)) => claims,
         Ok(Err(error)) => {
             let error = error.with_causes();
             return tracing::warn!(error, "failed to check for cancelled runs; retrying");
@@ -127,15 +127,15 @@ async fn end_attempts(session: &Session, conn: &mut HeartbeatConnection, limit: 
             return tracing::warn!(?limit, "check for cancelled runs timed out; retrying");
         }
     };
-    for (token, word) in words {
-        match word {
-            Word::Cancelled => {
+    for (token, reason) in claims {
+        match reason {
+            ClaimEndReason::Cancelled => {
                 if let Some(job) = running.cancel(token) {
                     tracing::info!(job.name = job, "run cancelled; stopping its attempt");
                 }
             }
             // A claim may be taken away although the lease holds.
-            Word::Lost => {
+            ClaimEndReason::Lost => {
                 if let Some(job) = running.lose(token) {
                     counters::log_loss(&job, token);
                 }

@@ -99,7 +99,7 @@ impl Worker {
                         trusted_until: Arc::new(watch::Sender::new(
                             self.config.lease.trusted_until(registered_at),
                         )),
-                        nobody_leads: Arc::default(),
+                        no_leader: Arc::default(),
                         left: Arc::default(),
                     });
                 }

@@ -29,7 +29,7 @@ pub(crate) struct Vacancy {
 
 impl Vacancy {
     /// Returns whether workers must recover.
-    pub(crate) fn note(&mut self, now: Instant, leader_silence: Option<Duration>, lease: Duration) -> bool {
+    pub(crate) fn update(&mut self, now: Instant, leader_silence: Option<Duration>, lease: Duration) -> bool {
         if leader_silence.is_some_and(|silence| silence <= lease) {
             self.since = None;
             return false;
@@ -43,7 +43,7 @@ impl Vacancy {
 pub(crate) async fn run(session: Session) {
     let lease = session.worker.config.lease.duration();
     loop {
-        session.nobody_leads.notified().await;
+        session.no_leader.notified().await;
         let mut living = 1;
         match tokio::time::timeout(RECOVERY_LIMIT, recover(&session, lease)).await {
             Ok(Ok((recovered, others))) => {
@@ -109,7 +109,7 @@ mod tests {
             (204, None, false),
             (205, None, true),
         ] {
-            assert_eq!(vacancy.note(begun + seconds(after), silence, lease), expected, "{after}");
+            assert_eq!(vacancy.update(begun + seconds(after), silence, lease), expected, "{after}");
         }
     }
 

@@ -164,7 +164,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn note(&mut self, what: &str, report: &Report, accepted: &[ErrorClass]) {
+    fn record(&mut self, what: &str, report: &Report, accepted: &[ErrorClass]) {
         if report.error_class.is_some_and(|class| accepted.contains(&class)) {
             self.blocked += 1;
         } else {
@@ -213,7 +213,7 @@ async fn hostile_targets_are_all_blocked() {
     }
     for url in &urls {
         let report = run(&handler, json!({"url": url, "circuit_breaker": {"failures": 0}})).await;
-        tally.note(url, &report, &REFUSED);
+        tally.record(url, &report, &REFUSED);
     }
 
     let redirects = redirects(&mut tally, &canary).await;
@@ -245,7 +245,7 @@ async fn redirects(tally: &mut Tally, canary: &Server) -> usize {
             let server = Server::start(redirect.header("Refresh", &format!("0; url={target}")));
             let handler = HttpHandler::new(settings(&[&server.address().to_string()])).unwrap();
             let report = run(&handler, json!({"url": server.url("/"), "method": "GET"})).await;
-            tally.note(&format!("{status} to {target}"), &report, &[ErrorClass::RequestRejected]);
+            tally.record(&format!("{status} to {target}"), &report, &[ErrorClass::RequestRejected]);
             assert_eq!(server.connections(), 1, "{status} to {target}");
             count += 1;
         }
@@ -271,7 +271,7 @@ async fn rebinding(tally: &mut Tally, canary: &Server) -> usize {
         assert_eq!(report.stdout.head, "first", "{:?}", report.error_message);
         let asked = resolver.queries.load(std::sync::atomic::Ordering::SeqCst) - asked;
         assert_eq!(asked, 1, "the checked address is the called one");
-        tally.note(&format!("{name}, then {address}"), &run(&handler, config).await, &REFUSED);
+        tally.record(&format!("{name}, then {address}"), &run(&handler, config).await, &REFUSED);
     }
     second.len()
 }
@@ -330,7 +330,7 @@ async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
     asked.push((&unknown, format!("http://127.0.0.1:{port}/")));
     for (handler, url) in &asked {
         let report = run(handler, json!({"url": url, "circuit_breaker": {"failures": 0}})).await;
-        tally.note(&format!("{url}, which is the database"), &report, &REFUSED);
+        tally.record(&format!("{url}, which is the database"), &report, &REFUSED);
     }
     assert_eq!(canary.connections(), 0, "not one connection was opened to the database");
 
@@ -360,7 +360,7 @@ async fn ports(tally: &mut Tally, canary: &Server) -> usize {
     ];
     for url in &urls {
         let report = run(&handler, json!({"url": url})).await;
-        tally.note(&format!("{url}, whose port is not named"), &report, &REFUSED);
+        tally.record(&format!("{url}, whose port is not named"), &report, &REFUSED);
         assert!(
             report.error_message.as_deref().unwrap_or_default().contains("WORKER_HTTP_PORTS"),
             "{report:?}"

@@ -223,7 +223,7 @@ async fn process_in_nested_group_is_killed() {
     let group = std::path::PathBuf::from(report.stdout.head.trim());
     assert!(group.starts_with("/sys/fs/cgroup") && group.parent().unwrap().exists(), "{report:?}");
     let is_gone = || {
-        bench.handler.tidy();
+        bench.handler.clean_up();
         !group.exists()
     };
     crate::support::wait_for(|| format!("no {}", group.display()), is_gone).await;

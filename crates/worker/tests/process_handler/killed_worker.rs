@@ -49,6 +49,6 @@ async fn live_worker_kills_orphans_of_a_killed_worker() {
     let token = token();
     let neighbour = Bench::new();
     kill_worker_of(&format!("setsid sleep {token} & sleep {token} & wait"), &token, 2).await;
-    neighbour.handler.clear_away_dead().await;
+    neighbour.handler.clean_up_dead_workers().await;
     wait_for_silence(&token).await;
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use sched_worker::handlers::{Again, ErrorClass, Outcome, Report};
+use sched_worker::handlers::{ErrorClass, Outcome, Report, RetryHint};
 use serde_json::{Value, json};
 
 use crate::support::{Bench, entries, execution, shell};
@@ -23,7 +23,7 @@ fn assert_refused(report: &Report, setting: &str) {
     assert_eq!((report.outcome, report.error_class), (Outcome::Failed, Some(ErrorClass::ProgramRefused)));
     let message = report.error_message.as_deref().unwrap();
     assert!(message.contains("WORKER_PROGRAMS") && message.contains(setting), "{message}");
-    assert_eq!(report.again, Again::Never, "it is refused the next time too");
+    assert_eq!(report.again, RetryHint::Never, "it is refused the next time too");
     assert!(!report.untried && report.started_after.is_none() && report.stdout.head.is_empty(), "{report:?}");
 }
 

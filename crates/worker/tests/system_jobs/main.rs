@@ -129,7 +129,7 @@ async fn store_settings(conn: &mut Conn, expiry: HistoryExpiry) {
         stale_scheduler: Duration::from_secs(120),
         stale_worker: Duration::from_secs(3600),
     };
-    housekeeping::tell(conn, &settings).await.unwrap();
+    housekeeping::store(conn, &settings).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

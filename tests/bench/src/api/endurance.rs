@@ -19,7 +19,7 @@ const CLIENTS: usize = 8;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let seconds = bench.scale.pick(600, 15);
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     let jobs = prepare(&db, bench.scale.pick(10_000, 1_000)).await?;
     let api = Api::start(&db).await?;
     let (is_over, requests) = (AtomicBool::new(false), AtomicUsize::new(0));

@@ -47,7 +47,7 @@ const READS: [Read; 2] = [
 ];
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     seed::tenants(&db, 1).await?;
     seed::jobs(&db, &Jobs { count: bench.scale.pick(100_000, 2_000), ..Jobs::default() }).await?;
     seed::history(&db, 1..=100).await.context("failed to make the history")?;

@@ -23,7 +23,7 @@ const CLIENTS: usize = 8;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let seconds = bench.scale.pick(10, 2);
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     let jobs = prepare(&db, bench.scale.pick(10_000, 1_000)).await?;
     db.run(include_str!("../../sql/pick.sql")).await?;
     let api = Api::start(&db).await?;
@@ -88,7 +88,7 @@ async fn pgbench(bench: &Bench<'_>, db: &Db, seconds: usize) -> anyhow::Result<f
     std::fs::write(&file, include_str!("../../sql/trigger.sql"))
         .context("failed to write the script of pgbench")?;
     let (clients, seconds) = (CLIENTS.to_string(), seconds.to_string());
-    let output = tokio::process::Command::new(bench.place.bin("pgbench")?)
+    let output = tokio::process::Command::new(bench.workspace.bin("pgbench")?)
         .args(["-n", "-M", "prepared", "-c", &clients, "-j", "2", "-T", &seconds, "-f"])
         .arg(&file)
         .arg(db.url())

@@ -48,7 +48,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
 }
 
 async fn crowd(bench: &Bench<'_>, shares: &[usize]) -> anyhow::Result<Crowd> {
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     seed::tenants(&db, shares.len()).await?;
     for (position, count) in shares.iter().enumerate() {
         let jobs = Jobs { tenant: position + 1, prefix: "due", count: *count, ..Jobs::default() };

@@ -54,7 +54,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let (db, scheduler, flush) = rate::prepare(bench, jobs).await?;
     let empty = Side { db, scheduler, flush, earlier: Earlier::Empty };
 
-    let db = bench.place.second_database().await?;
+    let db = bench.workspace.second_database().await?;
     rate::due_jobs(&db, jobs).await?;
     seed::jobs(&db, &Jobs { count: bench.scale.pick(1_000_000, 10_000), ..Jobs::default() }).await?;
     seed::history(&db, EACH..=EACH).await.context("failed to create the first part of the history")?;

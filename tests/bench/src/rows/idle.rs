@@ -13,15 +13,15 @@ use crate::seed::{self, Jobs};
 use crate::sql::SECOND;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-    bench.place.set_autovacuum(false).await?;
+    bench.workspace.set_autovacuum(false).await?;
     let measured = leader(bench).await;
-    bench.place.set_autovacuum(true).await?;
+    bench.workspace.set_autovacuum(true).await?;
     measured
 }
 
 async fn leader(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let window = i64::try_from(bench.scale.pick(60, 3))?;
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     seed::tenants(&db, 1).await?;
     seed::jobs(&db, &Jobs { count: bench.scale.pick(100_000, 1_000), ..Jobs::default() }).await?;
     seed::settle(&db).await?;
@@ -29,7 +29,7 @@ async fn leader(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     // A new leader has more work. Sessions report their work at most once a second, idle sessions
     // only after ten seconds or with their next work.
     tokio::time::sleep(Duration::from_secs(25)).await;
-    let admin = &bench.place.admin;
+    let admin = &bench.workspace.admin;
     let count = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'bench'";
     let mut runs = Vec::new();
     for _ in 0..bench.scale.pick(3, 1) {

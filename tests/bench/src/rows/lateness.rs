@@ -23,7 +23,7 @@ const WINDOWS: usize = 5;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let seconds = i64::try_from(bench.scale.pick(60, 5))?;
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     seed::tenants(&db, 1).await?;
     let flush = Flush::measure(&db, 1).await?;
     let scheduler = daemon::start_leading(&db).await?;

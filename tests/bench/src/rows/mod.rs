@@ -16,7 +16,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use crate::figures::Figure;
-use crate::place::Place;
+use crate::workspace::Workspace;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Row {
@@ -54,7 +54,7 @@ impl Scale {
 }
 
 pub(crate) struct Bench<'a> {
-    pub(crate) place: &'a Place,
+    pub(crate) workspace: &'a Workspace,
     pub(crate) scale: Scale,
     pub(crate) into: &'a Path,
 }

@@ -13,9 +13,9 @@ use super::Bench;
 use crate::burst::{BATCH, Flush};
 use crate::daemon;
 use crate::figures::{Bar, Figure, Goal, Reference};
-use crate::place::Place;
 use crate::seed::{self, Jobs};
 use crate::sql::{Db, Micros, Polling, SECOND, instant, micros};
+use crate::workspace::Workspace;
 
 const MINUTE: Micros = 60 * SECOND;
 
@@ -33,7 +33,7 @@ struct Start {
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let jobs = bench.scale.pick(50_000, 1_000);
-    let idle = peak_of_idle(bench.place).await?;
+    let idle = peak_of_idle(bench.workspace).await?;
     let tenth = start(bench, jobs / 10).await?;
     let mut starts = Vec::new();
     for _ in 0..bench.scale.pick(3, 1) {
@@ -68,8 +68,8 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![first, memory, wrong])
 }
 
-async fn peak_of_idle(place: &Place) -> anyhow::Result<f64> {
-    let db = place.database().await?;
+async fn peak_of_idle(workspace: &Workspace) -> anyhow::Result<f64> {
+    let db = workspace.database().await?;
     let scheduler = daemon::start_leading(&db).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let peak = scheduler.peak_memory()?;
@@ -78,7 +78,7 @@ async fn peak_of_idle(place: &Place) -> anyhow::Result<f64> {
 }
 
 async fn start(bench: &Bench<'_>, jobs: usize) -> anyhow::Result<Start> {
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     seed::tenants(&db, 1).await?;
     let since = db.now().await? / MINUTE * MINUTE - 24 * 60 * MINUTE;
     let minutely = Jobs {

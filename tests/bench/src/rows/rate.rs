@@ -20,7 +20,7 @@ const WARM: usize = 400;
 
 /// Fills a database with jobs for bursts, and starts a leader that has dispatched them once.
 pub(super) async fn prepare(bench: &Bench<'_>, jobs: usize) -> anyhow::Result<(Db, Scheduler, Flush)> {
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     due_jobs(&db, jobs).await?;
     let flush = Flush::measure(&db, jobs.min(BATCH)).await?;
     let scheduler = daemon::start_leading(&db).await?;
@@ -52,8 +52,8 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         let burst = burst::run(&db, &scheduler, flush, Earlier::Empty).await?;
         ours.push(jobs as f64 / burst.wall);
         ticks.push(burst.tick_rate);
-        by_hand.push(limit::run(bench.place, &db, Script::ByHand, bench.into).await?);
-        one.push(limit::run(bench.place, &db, Script::OneStatement, bench.into).await?);
+        by_hand.push(limit::run(bench.workspace, &db, Script::ByHand, bench.into).await?);
+        one.push(limit::run(bench.workspace, &db, Script::OneStatement, bench.into).await?);
     }
     scheduler.stop().await;
     let reference =

@@ -25,7 +25,7 @@ enum End {
 }
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     seed::tenants(&db, 1).await?;
     let mut figures = Vec::new();
     for (name, end, bar) in [

@@ -20,7 +20,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let (mut with_many, mut with_few, mut twice) = (Vec::new(), Vec::new(), 0.0);
     for _ in 0..bench.scale.pick(3, 1) {
         for (workers, costs) in [(10, &mut with_few), (many, &mut with_many)] {
-            let db = bench.place.database().await?;
+            let db = bench.workspace.database().await?;
             backlog::prepare(&db, Function { handler_type: "native", config: r#"{"handler": "second"}"# })
                 .await?;
             let run = run(bench, &db, workers, jobs).await?;
@@ -55,7 +55,7 @@ struct Run {
 const AFTERWARDS: Duration = Duration::from_secs(3);
 
 async fn run(bench: &Bench<'_>, db: &Db, workers: usize, jobs: usize) -> anyhow::Result<Run> {
-    let postmaster = bench.place.postmaster()?;
+    let postmaster = bench.workspace.postmaster()?;
     let size = format!("--crowd={workers}");
     let settings = [("LOG_LEVEL", "info,sched_worker=warn"), ("DATABASE_POOL_SIZE", "16")];
     let crowd = Hosted::start_with(Program::Native, db, &settings, &[&size]).await?;

@@ -16,14 +16,14 @@ use crate::rows::Bench;
 
 pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow::Result<Vec<Figure>> {
     let count = bench.scale.pick(200_000, 60_000);
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     backlog::prepare(&db, Function::NOOP).await?;
     let (mut tuned, mut limit, mut default) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..bench.scale.pick(5, 2) {
         backlog::fill_with(&db, count, Earlier::Nothing).await?;
         tuned.push(backlog::drain(&db, count, Program::Native, &TUNED).await?);
         backlog::fill_with(&db, count, Earlier::Nothing).await?;
-        limit.push(reference::drain(bench.place, &db, count, bench.into).await?);
+        limit.push(reference::drain(bench.workspace, &db, count, bench.into).await?);
     }
     for _ in 0..bench.scale.pick(3, 1) {
         backlog::fill_with(&db, count, Earlier::Nothing).await?;
@@ -43,7 +43,7 @@ pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow:
     match peers {
         Some(peers) => {
             let runs = bench.scale.pick(3, 1);
-            let of = async |task, count| peers.drain(bench.place, Load { task, count }, runs).await;
+            let of = async |task, count| peers.drain(bench.workspace, Load { task, count }, runs).await;
             let boss = of(Task::PgBoss("tuned"), bench.scale.pick(100_000, 10_000)).await?;
             let graphile = of(Task::Graphile("tuned"), bench.scale.pick(100_000, 10_000)).await?;
             let graphile_default = of(Task::Graphile("default"), bench.scale.pick(20_000, 2_000)).await?;

@@ -13,7 +13,7 @@ const SIZES: [u32; 4] = [1, 2, 4, 8];
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let count = bench.scale.pick(200_000, 60_000);
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     backlog::prepare(&db, Function::NOOP).await?;
     let mut rates = SIZES.map(|size| (size, Vec::new()));
     for _ in 0..bench.scale.pick(5, 1) {

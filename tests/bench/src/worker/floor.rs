@@ -16,9 +16,9 @@ use crate::sql::Db;
 /// Milliseconds from a notification to the answer of the commit that follows it.
 pub(super) async fn measure(db: &Db, count: usize, apart: Duration) -> anyhow::Result<Vec<f64>> {
     db.run("CREATE TABLE bench.floor (n bigint NOT NULL); INSERT INTO bench.floor VALUES (0)").await?;
-    let (told, mut notifications) = mpsc::unbounded_channel();
+    let (sender, mut notifications) = mpsc::unbounded_channel();
     let (listener, sender, writer) =
-        (connect(db, Some(told)).await?, connect(db, None).await?, connect(db, None).await?);
+        (connect(db, Some(sender)).await?, connect(db, None).await?, connect(db, None).await?);
     listener.batch_execute("LISTEN bench_floor").await?;
     let change = writer.prepare("UPDATE bench.floor SET n = n + 1").await?;
     let notify = sender.prepare("NOTIFY bench_floor").await?;
@@ -38,7 +38,7 @@ pub(super) async fn measure(db: &Db, count: usize, apart: Duration) -> anyhow::R
     Ok(waits)
 }
 
-async fn connect(db: &Db, told: Option<mpsc::UnboundedSender<()>>) -> anyhow::Result<Client> {
+async fn connect(db: &Db, sender: Option<mpsc::UnboundedSender<()>>) -> anyhow::Result<Client> {
     let (client, mut connection) = tokio_postgres::connect(db.url(), NoTls).await?;
     #[expect(
         clippy::disallowed_methods,
@@ -46,8 +46,8 @@ async fn connect(db: &Db, told: Option<mpsc::UnboundedSender<()>>) -> anyhow::Re
     )]
     tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            if let (AsyncMessage::Notification(_), Some(told)) = (message, &told)
-                && told.send(()).is_err()
+            if let (AsyncMessage::Notification(_), Some(sender)) = (message, &sender)
+                && sender.send(()).is_err()
             {
                 return;
             }

@@ -17,9 +17,9 @@ const EACH: usize = 10;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let count = bench.scale.pick(200_000, 60_000);
-    let empty = bench.place.database().await?;
+    let empty = bench.workspace.database().await?;
     backlog::prepare(&empty, Function::NOOP).await?;
-    let full = bench.place.second_database().await?;
+    let full = bench.workspace.second_database().await?;
     backlog::prepare(&full, Function::NOOP).await?;
     seed::jobs(&full, &Jobs { count: bench.scale.pick(990_000, 10_000), ..Jobs::default() }).await?;
     seed::history(&full, 1..=EACH).await.context("failed to create the history")?;

@@ -25,7 +25,7 @@ const SLOTS: usize = 50;
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let count = bench.scale.pick(30_000, 3_000);
     let (echo, address) = serve_echo().await?;
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     let config = json!({"url": format!("http://{address}/")}).to_string();
     backlog::prepare(&db, Function { handler_type: "http", config: &config }).await?;
     let slots = SLOTS.to_string();

@@ -15,15 +15,15 @@ use crate::rows::Bench;
 use crate::sql::SECOND;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-    bench.place.set_autovacuum(false).await?;
+    bench.workspace.set_autovacuum(false).await?;
     let measured = fleet(bench).await;
-    bench.place.set_autovacuum(true).await?;
+    bench.workspace.set_autovacuum(true).await?;
     measured
 }
 
 async fn fleet(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let count = bench.scale.pick(100, 10);
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     backlog::prepare(&db, Function::NOOP).await?;
     let workers = try_join_all(
         (0..count).map(|_| Hosted::start(Program::Standard, &db, &[("LOG_LEVEL", "info,sched_worker=warn")])),
@@ -33,7 +33,7 @@ async fn fleet(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     // From one second to thirty, each half longer, with jitter: less than a minute and a half.
     tokio::time::sleep(Duration::from_secs(bench.scale.pick(100, 15) as u64)).await;
     let window = i64::try_from(bench.scale.pick(30, 5))?;
-    let admin = &bench.place.admin;
+    let admin = &bench.workspace.admin;
     let counter = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'bench'";
     let mut runs = Vec::new();
     for _ in 0..bench.scale.pick(3, 1) {

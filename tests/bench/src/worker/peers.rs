@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use crate::figures::{Reference, median, percentile, smallest};
-use crate::place::Place;
+use crate::workspace::Workspace;
 
 /// The versions of their dependencies are not fixed.
 const PACKAGES: [&str; 4] = ["node@22", "graphile-worker@0.18.0", "pg-boss@12.35.0", "pg@8.23.1"];
@@ -44,7 +44,7 @@ impl Task {
         }
     }
 
-    fn what(self) -> String {
+    fn label(self) -> String {
         format!("{}, same run", self.name())
     }
 
@@ -97,22 +97,27 @@ impl Peers {
     }
 
     /// Jobs per second of a drain, the median of some runs.
-    pub(super) async fn drain(&self, place: &Place, load: Load, runs: usize) -> anyhow::Result<Reference> {
+    pub(super) async fn drain(
+        &self,
+        workspace: &Workspace,
+        load: Load,
+        runs: usize,
+    ) -> anyhow::Result<Reference> {
         let mut rates = Vec::new();
         for _ in 0..runs {
-            let answer = self.run(place, load, "drain").await?;
+            let answer = self.run(workspace, load, "drain").await?;
             rates.push(
                 answer.get("rate").and_then(Value::as_f64).with_context(|| format!("no rate in {answer}"))?,
             );
         }
-        Ok(Reference::value(load.task.what(), median(&rates)))
+        Ok(Reference::value(load.task.label(), median(&rates)))
     }
 
     /// The shortest 99th percentile of the wait for a handler, in milliseconds, over the best run
     /// of each peer. The second value has every wait of each peer.
     pub(super) async fn best_start_p99(
         &self,
-        place: &Place,
+        workspace: &Workspace,
         count: usize,
         runs: usize,
     ) -> anyhow::Result<(Reference, Vec<(String, Vec<f64>)>)> {
@@ -121,10 +126,10 @@ impl Peers {
         for task in [Task::Graphile("default"), Task::PgBoss("notify")] {
             let (mut p99, mut of_task) = (Vec::new(), Vec::new());
             for _ in 0..runs {
-                let answer = self.run(place, Load { task, count }, "start").await?;
-                let told = answer.get("waits").and_then(Value::as_array).into_iter().flatten();
-                let waits: Vec<f64> = told.filter_map(Value::as_f64).collect();
-                ensure!(waits.len() == count, "{} reported {} of {count} waits", task.what(), waits.len());
+                let answer = self.run(workspace, Load { task, count }, "start").await?;
+                let values = answer.get("waits").and_then(Value::as_array).into_iter().flatten();
+                let waits: Vec<f64> = values.filter_map(Value::as_f64).collect();
+                ensure!(waits.len() == count, "{} reported {} of {count} waits", task.label(), waits.len());
                 p99.push(percentile(&waits, 0.99));
                 of_task.extend(waits);
             }
@@ -135,14 +140,14 @@ impl Peers {
             }
         }
         let (p99, task) = best.context("no peer was measured")?;
-        Ok((Reference::value(task.what(), p99), all))
+        Ok((Reference::value(task.label(), p99), all))
     }
 
-    async fn run(&self, place: &Place, load: Load, what: &str) -> anyhow::Result<Value> {
+    async fn run(&self, workspace: &Workspace, load: Load, argument: &str) -> anyhow::Result<Value> {
         let Load { task, count } = load;
-        let url = place.empty_database().await?;
+        let url = workspace.empty_database().await?;
         let output = Command::new(self.folder.join("node_modules/.bin/node"))
-            .args([task.script(), what, task.settings(), &count.to_string(), &url])
+            .args([task.script(), argument, task.settings(), &count.to_string(), &url])
             .current_dir(&self.folder)
             .stdin(Stdio::null())
             .kill_on_drop(true)
@@ -150,7 +155,7 @@ impl Peers {
             .await
             .context("failed to run node")?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{} failed: {errors}", task.what());
+        ensure!(output.status.success(), "{} failed: {errors}", task.label());
         let text = String::from_utf8_lossy(&output.stdout);
         serde_json::from_str(text.trim()).with_context(|| format!("no answer in {text:?}, {errors}"))
     }

@@ -22,7 +22,7 @@ const TRUE: &str = "/bin/true";
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let count = bench.scale.pick(10_000, 1_000);
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     backlog::prepare(&db, Function { handler_type: "process", config: r#"{"program": "/bin/true"}"# })
         .await?;
     let (mut ours, mut bare) = (Vec::new(), Vec::new());

@@ -10,8 +10,8 @@ use std::process::Stdio;
 use anyhow::{Context, ensure};
 
 use super::{backlog, statements};
-use crate::place::Place;
 use crate::sql::Db;
+use crate::workspace::Workspace;
 
 pub(super) const BATCH: usize = 500;
 /// Busy connections: one claims, two complete.
@@ -20,7 +20,7 @@ pub(super) const CONNECTIONS: usize = 3;
 const WORKER: &str = "00000000-0000-7000-9000-00000000ffff";
 
 /// Drains the backlog; returns dispatches per second.
-pub(super) async fn drain(place: &Place, db: &Db, count: usize, into: &Path) -> anyhow::Result<f64> {
+pub(super) async fn drain(workspace: &Workspace, db: &Db, count: usize, into: &Path) -> anyhow::Result<f64> {
     db.run(&format!(
         "INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms)
          VALUES ('{WORKER}', 'bench', 'pgbench', 1, '0', '{{default}}', 2000, 3600000) ON CONFLICT DO NOTHING"
@@ -33,7 +33,7 @@ pub(super) async fn drain(place: &Place, db: &Db, count: usize, into: &Path) -> 
     let each = count.div_ceil(BATCH * CONNECTIONS) + 2;
     let (connections, each) = (CONNECTIONS.to_string(), each.to_string());
     let begun = db.now().await?;
-    let output = tokio::process::Command::new(place.bin("pgbench")?)
+    let output = tokio::process::Command::new(workspace.bin("pgbench")?)
         .args(["-n", "-M", "prepared", "-c", &connections, "-j", &connections, "-t", &each, "-f"])
         .arg(&file)
         .arg(db.url())

@@ -12,7 +12,7 @@ use crate::sql::Db;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let count = bench.scale.pick(200_000, 60_000);
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     backlog::prepare(&db, Function::NOOP).await?;
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for _ in 0..bench.scale.pick(3, 1) {

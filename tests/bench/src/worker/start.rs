@@ -32,7 +32,7 @@ const WARM_UP: usize = 5;
 
 pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow::Result<Vec<Figure>> {
     let (count, runs) = (bench.scale.pick(200, 40), bench.scale.pick(5, 1));
-    let db = bench.place.database().await?;
+    let db = bench.workspace.database().await?;
     backlog::prepare(&db, Function { handler_type: "native", config: r#"{"handler": "stamp"}"# }).await?;
     seed::jobs(&db, &Jobs { prefix: "trigger", count: 1, overlap: "allow", ..Jobs::default() }).await?;
     let worker = Hosted::start(Program::Native, &db, &[]).await?;
@@ -58,7 +58,7 @@ pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow:
             "ms",
         )]);
     };
-    let (best, theirs) = peers.best_start_p99(bench.place, count, bench.scale.pick(3, 1)).await?;
+    let (best, theirs) = peers.best_start_p99(bench.workspace, count, bench.scale.pick(3, 1)).await?;
     let mut against =
         Figure::new("start_p99", "ms", &p99, Goal { reference: best, bar: Bar::RatioAtMost(1.0) });
     for (peer, waits) in theirs {

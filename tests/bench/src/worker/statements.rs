@@ -77,9 +77,12 @@ fn filled(statement: &str, values: &[&str]) -> anyhow::Result<String> {
         .collect::<Vec<_>>()
         .join("\n");
     for (position, value) in values.iter().enumerate().rev() {
-        let place = format!("${}", position + 1);
-        ensure!(text.matches(&place).count() == 1, "{place} does not occur exactly once in: {text}");
-        text = text.replace(&place, value);
+        let placeholder = format!("${}", position + 1);
+        ensure!(
+            text.matches(&placeholder).count() == 1,
+            "{placeholder} does not occur exactly once in: {text}"
+        );
+        text = text.replace(&placeholder, value);
     }
     ensure!(!text.contains('$'), "the statement has unknown parameters: {text}");
     Ok(text.trim().trim_end_matches(';').to_owned())

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use test_support::{Process, free_port};
 
-use crate::fleet::{Station, launch, ready, word};
+use crate::fleet::{Station, daemon_name, launch, ready};
 use crate::plan::Kind;
 
 const CREW: [(Kind, usize); 3] = [(Kind::Api, 2), (Kind::Scheduler, 2), (Kind::Worker, 3)];
@@ -36,7 +36,7 @@ impl Crew {
             for number in 0..count {
                 let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
                 let process = launch(kind, &Station { url, address, work: &folder.join("work") })?.start();
-                crew.push(Member { kind, name: format!("{}-{number}", word(kind)), address, process });
+                crew.push(Member { kind, name: format!("{}-{number}", daemon_name(kind)), address, process });
             }
         }
         let crew = Self(crew);
@@ -68,7 +68,7 @@ impl Crew {
         Ok(())
     }
 
-    pub(super) fn gone(&mut self) -> Vec<String> {
+    pub(super) fn exited(&mut self) -> Vec<String> {
         let gone = self.0.iter_mut().filter_map(|member| {
             let status = member.process.exited()?;
             Some(format!("{}: {status}", member.name))

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::clients::body_of;
-use crate::plan::BY_HAND;
+use crate::plan::MANUAL_JOBS;
 use crate::timeline::{Lines, now};
 
 const PROBES: usize = 4;
@@ -29,7 +29,7 @@ pub(super) fn start(apis: &[SocketAddr], answers: &Arc<Lines>) -> JoinSet<()> {
 }
 
 async fn trigger(number: usize, apis: Vec<SocketAddr>, answers: Arc<Lines>) {
-    let target = format!("by-hand-{}", number % BY_HAND);
+    let target = format!("by-hand-{}", number % MANUAL_JOBS);
     let path = format!("/api/v1/jobs/{target}/trigger");
     for (sent, api) in apis.iter().cycle().skip(number).enumerate() {
         let (key, body) = (format!("probe-{number}-{sent}"), json!({}));
@@ -37,10 +37,10 @@ async fn trigger(number: usize, apis: Vec<SocketAddr>, answers: Arc<Lines>) {
         let request = http::request(*api, http::Request::post(&path, &body).with_headers(&headers));
         // A late response is equivalent to a missing one.
         let answer = timeout(PATIENCE, request).await.ok().and_then(Result::ok);
-        let told = answer.as_ref().map(body_of).unwrap_or_default();
+        let body = answer.as_ref().map(body_of).unwrap_or_default();
         answers.add(
             &json!({"at": now(), "action": "trigger", "target": target, "tenant": "default", "key": key,
-                            "status": answer.map(|answer| answer.status), "id": told["run_id"]}),
+                            "status": answer.map(|answer| answer.status), "id": body["run_id"]}),
         );
         sleep(PAUSE).await;
     }

@@ -12,12 +12,12 @@ use test_support::{Client as Sql, Pair, socket_of};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::clients::{Client, Office};
+use crate::clients::{Client, SharedState};
+use crate::fault_proxy::{FaultProxy, Server, connect};
 use crate::fleet::program;
-use crate::place::DATABASE;
-use crate::plan::{self, CLIENTS, Kind, Weather};
+use crate::plan::{self, CLIENTS, Kind, NetworkState};
 use crate::timeline::{FaultRecord, Lines, now};
-use crate::way::{Server, Way, connect};
+use crate::workspace::DATABASE;
 use crate::{settle, setup, watch};
 
 use super::crew::Crew;
@@ -52,8 +52,8 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
     fs::create_dir_all(folder)?;
     println!("{mode:?} replication, seed {seed}");
     let mut pair = Pair::start(&folder.join("servers"), DATABASE).await?;
-    let way_of = async |url: &str| -> anyhow::Result<Way> {
-        Way::to(Server::Socket(socket_of(url).context("no socket")?), DATABASE).await
+    let way_of = async |url: &str| -> anyhow::Result<FaultProxy> {
+        FaultProxy::to(Server::Socket(socket_of(url).context("no socket")?), DATABASE).await
     };
     let to_primary = way_of(pair.primary_url()).await?;
     // A separate proxy for replication.
@@ -79,11 +79,11 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
     let mut watching = JoinSet::new();
     watching.spawn(watch::roles(crew.named(Kind::Scheduler), answers.clone()));
     let probes = probe::start(&apis, &answers);
-    let office = Arc::new(Office { apis, answers: answers.clone(), their_bearer });
+    let shared = Arc::new(SharedState { apis, answers: answers.clone(), their_bearer });
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
-        let client = Client::new(number, office.clone());
-        clients.spawn(client.run(plan::draw::deeds(seed, number, length), move || start.elapsed()));
+        let client = Client::new(number, shared.clone());
+        clients.spawn(client.run(plan::draw::actions(seed, number, length), move || start.elapsed()));
     }
     sleep((length / 2).saturating_sub(start.elapsed())).await;
     let moments = fail_over(&mut pair, &replication, mode).await?;
@@ -96,12 +96,12 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
     sleep(length.saturating_sub(start.elapsed())).await;
     drop(probes);
     let mut clients: Vec<Client> = clients.join_all().await;
-    let gone = crew.gone();
-    ensure!(gone.is_empty(), "daemons exited during the failover: {gone:?}");
+    let exited = crew.exited();
+    ensure!(exited.is_empty(), "daemons exited during the failover: {exited:?}");
     crew.ready().await?;
     let sql = connect(pair.standby_url()).await?;
     let quiet_at = now();
-    settle::settle(&sql, &office, &mut clients, mode == Mode::Asynchronous).await?;
+    settle::settle(&sql, &shared, &mut clients, mode == Mode::Asynchronous).await?;
     watching.shutdown().await;
     let count = crew.count();
     let ends = crew.end(&folder.join("logs")).await?;
@@ -122,7 +122,7 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
     Judgement { mode, verdicts, losses, moments }.outcome(&sql).await
 }
 
-async fn fail_over(pair: &mut Pair, replication: &Way, mode: Mode) -> anyhow::Result<Moments> {
+async fn fail_over(pair: &mut Pair, replication: &FaultProxy, mode: Mode) -> anyhow::Result<Moments> {
     let mut moments = None;
     let work = async {
         if mode == Mode::Asynchronous {
@@ -140,8 +140,8 @@ async fn fail_over(pair: &mut Pair, replication: &Way, mode: Mode) -> anyhow::Re
         anyhow::Ok(())
     };
     let mut done = Ok(());
-    let weather = if mode == Mode::Asynchronous { Weather::Held } else { Weather::Fair };
-    replication.make(weather, async { done = work.await }).await;
+    let network = if mode == Mode::Asynchronous { NetworkState::Held } else { NetworkState::Normal };
+    replication.make(network, async { done = work.await }).await;
     done?;
     moments.context("the failover did not complete")
 }

@@ -12,25 +12,29 @@ use serde_json::json;
 use test_support::http;
 use tokio::time::sleep;
 
-use crate::place::Place;
+use crate::workspace::Workspace;
 
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Drains the worker with this `process`; returns its id.
-pub(crate) async fn ask(place: &Place, apis: &[SocketAddr], process: i32) -> anyhow::Result<String> {
+pub(crate) async fn request_drain(
+    workspace: &Workspace,
+    apis: &[SocketAddr],
+    process: i32,
+) -> anyhow::Result<String> {
     let worker = "SELECT worker_id::text FROM worker_registration WHERE process_id = $1 AND status <> 'OFFLINE' AND drain_requested_at IS NULL
                   ORDER BY started_at DESC LIMIT 1";
-    let worker = place.client().await?.query_opt(worker, &[&process]).await?;
+    let worker = workspace.client().await?.query_opt(worker, &[&process]).await?;
     let worker: String = worker.context("the worker is not registered")?.get(0);
-    tell(apis, &worker, "drain").await?;
+    post(apis, &worker, "drain").await?;
     Ok(worker)
 }
 
 /// Revokes all drains of a process, or of all; false when some may remain.
-pub(crate) async fn take_back(place: &Place, apis: &[SocketAddr], process: Option<i32>) -> bool {
+pub(crate) async fn undrain(workspace: &Workspace, apis: &[SocketAddr], process: Option<i32>) -> bool {
     for _ in 0..TRIES {
-        if once(place, apis, process).await.is_ok_and(|left| left == 0) {
+        if undrain_once(workspace, apis, process).await.is_ok_and(|left| left == 0) {
             return true;
         }
         sleep(PAUSE).await;
@@ -38,18 +42,22 @@ pub(crate) async fn take_back(place: &Place, apis: &[SocketAddr], process: Optio
     false
 }
 
-async fn once(place: &Place, apis: &[SocketAddr], process: Option<i32>) -> anyhow::Result<usize> {
-    let asked = "SELECT worker_id::text FROM worker_registration
+async fn undrain_once(
+    workspace: &Workspace,
+    apis: &[SocketAddr],
+    process: Option<i32>,
+) -> anyhow::Result<usize> {
+    let workers = "SELECT worker_id::text FROM worker_registration
                  WHERE process_id = coalesce($1, process_id) AND status <> 'OFFLINE' AND drain_requested_at IS NOT NULL";
-    let asked = place.client().await?.query(asked, &[&process]).await?;
-    for row in &asked {
-        tell(apis, row.get(0), "undrain").await?;
+    let workers = workspace.client().await?.query(workers, &[&process]).await?;
+    for row in &workers {
+        post(apis, row.get(0), "undrain").await?;
     }
-    Ok(asked.len())
+    Ok(workers.len())
 }
 
-async fn tell(apis: &[SocketAddr], worker: &str, what: &str) -> anyhow::Result<()> {
-    let path = format!("/api/v1/workers/{worker}/{what}");
+async fn post(apis: &[SocketAddr], worker: &str, action: &str) -> anyhow::Result<()> {
+    let path = format!("/api/v1/workers/{worker}/{action}");
     for api in apis {
         if let Ok(answer) = http::post(*api, &path, &json!({})).await
             && answer.status == 202

@@ -7,13 +7,13 @@ use std::time::Duration;
 use sched_runtime::monotonic_clock;
 use tokio::time::sleep;
 
-use crate::place::Place;
+use crate::workspace::Workspace;
 
 const SIGN: Duration = Duration::from_secs(1);
 
 /// Holds a snapshot for this time, or until the database ends it; calls `held` once it exists.
-pub(crate) async fn hold(place: &Place, lasts: Duration, held: impl FnOnce()) -> anyhow::Result<()> {
-    let sql = place.client().await?;
+pub(crate) async fn hold(workspace: &Workspace, lasts: Duration, held: impl FnOnce()) -> anyhow::Result<()> {
+    let sql = workspace.client().await?;
     sql.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM scheduled_jobs").await?;
     held();
     let until = monotonic_clock::monotonic() + lasts;

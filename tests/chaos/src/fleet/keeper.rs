@@ -41,7 +41,7 @@ pub(crate) enum Order {
 #[derive(Debug, Default)]
 struct End {
     code: Option<i32>,
-    word: String,
+    status: String,
 }
 
 pub(super) struct Keeper {
@@ -71,7 +71,7 @@ impl Keeper {
                         let _ = answer.send(end.code);
                         return;
                     }
-                    Some(order) => self.obey(order).await,
+                    Some(order) => self.execute(order).await,
                     None => return,
                 },
                 () = sleep(LOOK) => self.look_after().await,
@@ -79,7 +79,7 @@ impl Keeper {
         }
     }
 
-    async fn obey(&mut self, order: Order) {
+    async fn execute(&mut self, order: Order) {
         let began = now();
         self.look_after().await;
         let process = self.running();
@@ -90,7 +90,7 @@ impl Keeper {
                     self.start_again(pause).await;
                 }
                 let detail = format!("{pause:?}");
-                self.tell(process, self.record("kill", began, &detail));
+                self.record_fault(process, self.record("kill", began, &detail));
             }
             Order::Term(pause) => {
                 let mut end = End::default();
@@ -98,8 +98,8 @@ impl Keeper {
                     end = self.term().await;
                     self.start_again(pause).await;
                 }
-                let detail = format!("{}, {pause:?}", end.word);
-                self.tell_end(process, self.record("term", began, &detail), &end);
+                let detail = format!("{}, {pause:?}", end.status);
+                self.record_end(process, self.record("term", began, &detail), &end);
             }
             Order::Freeze(lasts) => {
                 // The order may have waited in the queue.
@@ -110,7 +110,7 @@ impl Keeper {
                     running.resume();
                 }
                 let detail = format!("{lasts:?}");
-                self.tell(process, self.record("freeze", began, &detail));
+                self.record_fault(process, self.record("freeze", began, &detail));
             }
             Order::Renew(answer) => {
                 let end = self.term().await;
@@ -119,7 +119,7 @@ impl Keeper {
                 }
                 self.start_again(Duration::ZERO).await;
                 ready(self.address, Duration::from_secs(10)).await;
-                self.tell_end(process, self.record(RENEW, began, &end.word), &end);
+                self.record_end(process, self.record(RENEW, began, &end.status), &end);
                 // The receiver may have ended.
                 let _ = answer.send(process.is_some());
             }
@@ -151,18 +151,18 @@ impl Keeper {
     }
 
     /// Logs a fault, or that there was no process.
-    fn tell(&self, process: Option<i32>, fault: FaultRecord<'_>) {
+    fn record_fault(&self, process: Option<i32>, fault: FaultRecord<'_>) {
         match process {
             Some(_) => self.timeline.fault_of(process, fault),
-            None => self.timeline.left_out(fault.kind, &self.name, "it had ended"),
+            None => self.timeline.record_omitted(fault.kind, &self.name, "it had ended"),
         }
     }
 
     /// Logs the end of an ordered process, or that there was no process.
-    fn tell_end(&self, process: Option<i32>, fault: FaultRecord<'_>, end: &End) {
+    fn record_end(&self, process: Option<i32>, fault: FaultRecord<'_>, end: &End) {
         match process {
             Some(process) => self.timeline.end_of(process, fault, end.code),
-            None => self.timeline.left_out(fault.kind, &self.name, "it had ended"),
+            None => self.timeline.record_omitted(fault.kind, &self.name, "it had ended"),
         }
     }
 
@@ -201,13 +201,13 @@ impl Keeper {
         for _ in 0..steps {
             if let Some(status) = process.exited() {
                 self.keep_log();
-                return End { code: status.code(), word: status.to_string() };
+                return End { code: status.code(), status: status.to_string() };
             }
             sleep(LOOK).await;
         }
         process.kill9().await;
         self.keep_log();
-        End { code: None, word: format!("killed, as it had not ended after {END_LIMIT:?}") }
+        End { code: None, status: format!("killed, as it had not ended after {END_LIMIT:?}") }
     }
 
     /// Keeps its output, which is removed with the process otherwise.

@@ -20,7 +20,7 @@ pub(crate) async fn ready(address: SocketAddr, limit: Duration) -> bool {
     tokio::time::timeout(limit, waiting).await.is_ok()
 }
 
-pub(crate) const fn word(kind: Kind) -> &'static str {
+pub(crate) const fn daemon_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Scheduler => "scheduler",
         Kind::Worker => "worker",
@@ -44,7 +44,7 @@ pub(crate) fn launch(kind: Kind, station: &Station<'_>) -> anyhow::Result<Launch
 pub(super) fn launch_in(folder: Option<&Path>, kind: Kind, station: &Station<'_>) -> anyhow::Result<Launch> {
     std::fs::create_dir_all(station.work)?;
     let port = station.address.port().to_string();
-    let name = format!("sched-{}", word(kind));
+    let name = format!("sched-{}", daemon_name(kind));
     let program = match folder {
         Some(folder) => program_in(folder, &name)?,
         None => program(&name)?,

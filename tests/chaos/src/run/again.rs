@@ -11,7 +11,7 @@ use system_tests::{Effects, FinishedRun, Verdict};
 use super::WAKE;
 use crate::Cli;
 use crate::fleet::Fleet;
-use crate::place::{BUSY, Place};
+use crate::workspace::{BUSY, Workspace};
 
 /// The inputs of the first verdict.
 const KNOWN: &str = "SELECT extract(epoch FROM at)::double precision, ARRAY(SELECT name FROM run.pooled ORDER BY name) FROM run.quiet";
@@ -20,9 +20,9 @@ const KNOWN: &str = "SELECT extract(epoch FROM at)::double precision, ARRAY(SELE
 pub(crate) async fn check(cli: &Cli, folder: &Path) -> anyhow::Result<ExitCode> {
     let dump = folder.join("database.sql");
     ensure!(dump.is_file(), "{} is not the folder of a run: it has no database.sql", folder.display());
-    let place = Place::open(&cli.into.join("again"), false, &BUSY).await?;
-    let verdicts = decide(cli, folder, &dump, &place).await;
-    place.close(false).await?;
+    let workspace = Workspace::open(&cli.into.join("again"), false, &BUSY).await?;
+    let verdicts = decide(cli, folder, &dump, &workspace).await;
+    workspace.close(false).await?;
     let verdicts = verdicts?;
     println!("{}", Verdict::table(&verdicts));
     let holds = verdicts.iter().all(Verdict::holds);
@@ -30,8 +30,13 @@ pub(crate) async fn check(cli: &Cli, folder: &Path) -> anyhow::Result<ExitCode> 
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn decide(cli: &Cli, folder: &Path, dump: &Path, place: &Place) -> anyhow::Result<Vec<Verdict>> {
-    let sql = place.restore(dump).await?;
+async fn decide(
+    cli: &Cli,
+    folder: &Path,
+    dump: &Path,
+    workspace: &Workspace,
+) -> anyhow::Result<Vec<Verdict>> {
+    let sql = workspace.restore(dump).await?;
     let known = sql.query_one(KNOWN, &[]).await.context("the run ended before its verdict")?;
     let stream = folder.join("stream.jsonl");
     let run = FinishedRun {

@@ -21,7 +21,7 @@ const ANSWERED: usize = 5;
 const IMPOSSIBLE: [&str; 2] = ["is not allowed here", "is not installed here"];
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct RunPlan<'a> {
     pub(crate) planned: &'a [Fault],
     pub(crate) length: Duration,
     pub(crate) intensity: Intensity,
@@ -38,7 +38,7 @@ const fn least_per_minute(intensity: Intensity) -> (f64, f64) {
 }
 
 /// Compares the timeline with the plan, and requests with their responses.
-pub(crate) fn verdicts(wanted: &Wanted<'_>, timeline: &[Value], answers: &[Value]) -> Vec<Verdict> {
+pub(crate) fn verdicts(run_plan: &RunPlan<'_>, timeline: &[Value], answers: &[Value]) -> Vec<Verdict> {
     let mut took = BTreeMap::<&str, usize>::new();
     for kind in timeline.iter().filter_map(|line| line["kind"].as_str()) {
         if ![LEFT_OUT, EXIT, RENEW, START].contains(&kind) {
@@ -46,11 +46,11 @@ pub(crate) fn verdicts(wanted: &Wanted<'_>, timeline: &[Value], answers: &[Value
         }
     }
     let total: usize = took.values().sum();
-    let is_long = wanted.length >= LONG;
-    let (long, short) = least_per_minute(wanted.intensity);
-    let least = if is_long { long } else { short } * wanted.length.as_secs_f64() / 60.0;
+    let is_long = run_plan.length >= LONG;
+    let (long, short) = least_per_minute(run_plan.intensity);
+    let least = if is_long { long } else { short } * run_plan.length.as_secs_f64() / 60.0;
     let too_few = ((total as f64) < least)
-        .then(|| format!("{total} of {} planned, where {least:.0} are the least", wanted.planned.len()));
+        .then(|| format!("{total} of {} planned, where {least:.0} are the least", run_plan.planned.len()));
     let mut verdicts = vec![
         Verdict::new(
             "faults: as many took place as the length asks for",
@@ -60,7 +60,7 @@ pub(crate) fn verdicts(wanted: &Wanted<'_>, timeline: &[Value], answers: &[Value
         of_each_request(answers),
     ];
     if is_long {
-        verdicts.push(of_each_kind(wanted, timeline, &took));
+        verdicts.push(of_each_kind(run_plan, timeline, &took));
     }
     verdicts
 }
@@ -87,10 +87,10 @@ fn of_each_request(answers: &[Value]) -> Verdict {
     Verdict::new("clients: each kind of request that was answered was accepted at times", kinds.len(), rows)
 }
 
-fn of_each_kind(wanted: &Wanted<'_>, timeline: &[Value], took: &BTreeMap<&str, usize>) -> Verdict {
+fn of_each_kind(run_plan: &RunPlan<'_>, timeline: &[Value], took: &BTreeMap<&str, usize>) -> Verdict {
     let mut planned = BTreeMap::<&str, usize>::new();
-    for fault in wanted.planned {
-        *planned.entry(fault.what.word(wanted.has_other_build)).or_default() += 1;
+    for fault in run_plan.planned {
+        *planned.entry(fault.kind.name(run_plan.has_other_build)).or_default() += 1;
     }
     planned.retain(|_, count| *count >= OFTEN);
     let is_impossible = |kind: &str| {
@@ -113,46 +113,46 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plan::{self, What};
+    use crate::plan::{self, FaultKind};
 
-    fn said(minutes: u64, timeline: &[Value]) -> Vec<(bool, i64)> {
+    fn results(minutes: u64, timeline: &[Value]) -> Vec<(bool, i64)> {
         let length = Duration::from_secs(minutes * 60);
         let planned = plan::draw::faults(1, length, Intensity::Normal);
-        let wanted =
-            Wanted { planned: &planned, length, intensity: Intensity::Normal, has_other_build: false };
+        let run_plan =
+            RunPlan { planned: &planned, length, intensity: Intensity::Normal, has_other_build: false };
         let answers = vec![json!({"action": "trigger", "status": 202}); ANSWERED];
-        let verdicts = verdicts(&wanted, timeline, &answers);
+        let verdicts = verdicts(&run_plan, timeline, &answers);
         let of_faults = verdicts.iter().filter(|verdict| verdict.invariant.starts_with("faults"));
         of_faults.map(|verdict| (verdict.holds(), verdict.excused)).collect()
     }
 
     fn all_of(minutes: u64, but: &str) -> Vec<Value> {
         let planned = plan::draw::faults(1, Duration::from_secs(minutes * 60), Intensity::Normal);
-        let words = planned.iter().map(|fault| fault.what.word(false)).filter(|word| *word != but);
+        let words = planned.iter().map(|fault| fault.kind.name(false)).filter(|word| *word != but);
         words.map(|word| json!({"kind": word, "detail": ""})).collect()
     }
 
     #[test]
     fn run_without_the_planned_faults_fails() {
-        assert_eq!(said(2, &all_of(2, "")), [(true, 0)]);
-        assert_eq!(said(2, &[]), [(false, 0)]);
+        assert_eq!(results(2, &all_of(2, "")), [(true, 0)]);
+        assert_eq!(results(2, &[]), [(false, 0)]);
         let few: Vec<Value> = all_of(2, "").into_iter().take(29).collect();
-        assert_eq!(said(2, &few), [(false, 0)]);
+        assert_eq!(results(2, &few), [(false, 0)]);
         let mut none = few;
         none.extend([LEFT_OUT, EXIT, RENEW, START].map(|kind| json!({"kind": kind, "detail": ""})));
-        assert_eq!(said(2, &none), [(false, 0)], "these lines are not faults");
+        assert_eq!(results(2, &none), [(false, 0)], "these lines are not faults");
     }
 
     #[test]
     fn long_run_has_every_possible_kind_of_fault() {
-        assert_eq!(said(10, &all_of(10, "")), [(true, 0), (true, 0)]);
-        assert_eq!(said(10, &all_of(10, "drain")), [(true, 0), (false, 0)]);
+        assert_eq!(results(10, &all_of(10, "")), [(true, 0), (true, 0)]);
+        assert_eq!(results(10, &all_of(10, "drain")), [(true, 0), (false, 0)]);
         let mut left_out = all_of(10, "clock");
         left_out.push(json!({"kind": LEFT_OUT, "detail": "clock: libfaketime is not installed here"}));
-        assert_eq!(said(10, &left_out), [(true, 0), (true, 1)]);
+        assert_eq!(results(10, &left_out), [(true, 0), (true, 1)]);
         left_out.push(json!({"kind": LEFT_OUT, "detail": "drain: no API does it"}));
         left_out.retain(|line| line["kind"] != "drain");
-        assert_eq!(said(10, &left_out), [(true, 0), (false, 1)], "this reason does not excuse");
+        assert_eq!(results(10, &left_out), [(true, 0), (false, 1)], "this reason does not excuse");
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
             for seed in 0..20 {
                 let planned = plan::draw::faults(seed, Duration::from_secs(600), intensity);
                 assert!(planned.len() > least, "{} of seed {seed}", planned.len());
-                assert!(planned.iter().any(|fault| matches!(fault.what, What::Freeze(..))));
+                assert!(planned.iter().any(|fault| matches!(fault.kind, FaultKind::Freeze(..))));
             }
         }
     }

@@ -7,7 +7,7 @@
 #[derive(Debug)]
 pub(crate) struct Mutant {
     pub(crate) name: &'static str,
-    pub(crate) what: &'static str,
+    pub(crate) description: &'static str,
     /// Executed before the faults begin.
     pub(crate) install: &'static str,
     /// Executed after a sixth of the run.
@@ -23,7 +23,7 @@ pub(crate) fn named(name: &str) -> Option<&'static Mutant> {
 pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "unique_key",
-        what: "the unique key of fires is dropped, and cursors are set back",
+        description: "the unique key of fires is dropped, and cursors are set back",
         install: "ALTER TABLE job_dispatch DROP CONSTRAINT job_dispatch_job_id_scheduled_for_key;
                   CREATE UNIQUE INDEX refuses_nothing ON job_dispatch (job_id, scheduled_for, trigger_id)",
         then: "UPDATE scheduled_jobs j SET next_run_at = d.at, settled_until = d.at - interval '1 second'
@@ -33,7 +33,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "compare_and_set",
-        what: "each move of a cursor omits a fire time",
+        description: "each move of a cursor omits a fire time",
         install: "CREATE FUNCTION witness.pass_over() RETURNS trigger LANGUAGE plpgsql AS $$
                   BEGIN NEW.next_run_at := NEW.next_run_at + make_interval(secs => (NEW.schedule_config->>'seconds')::double precision); RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE UPDATE OF next_run_at ON scheduled_jobs FOR EACH ROW
@@ -43,7 +43,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "ledger",
-        what: "skips are not recorded",
+        description: "skips are not recorded",
         install: "CREATE FUNCTION witness.forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
                   CREATE TRIGGER mutant BEFORE INSERT ON skipped_fires FOR EACH ROW EXECUTE FUNCTION witness.forget()",
         then: "",
@@ -51,7 +51,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "reason",
-        what: "skips are recorded with a wrong reason",
+        description: "skips are recorded with a wrong reason",
         install: "CREATE FUNCTION witness.pretext() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.reason := 'paused_job'; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE INSERT ON skipped_fires FOR EACH ROW WHEN (NEW.reason = 'overlap') EXECUTE FUNCTION witness.pretext()",
         then: "",
@@ -59,14 +59,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lateness",
-        what: "due fire times wait for seventeen seconds",
+        description: "due fire times wait for seventeen seconds",
         install: "",
         then: "UPDATE scheduled_jobs SET dispatch_lock_until = now() + interval '17 seconds' WHERE name LIKE 'steady-%'",
         finding: "2: fire times are handled in time",
     },
     Mutant {
         name: "drain",
-        what: "requests to drain a worker are lost",
+        description: "requests to drain a worker are lost",
         install: "CREATE FUNCTION witness.never_told() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.drain_requested_at := NULL; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE UPDATE OF drain_requested_at ON worker_registration FOR EACH ROW EXECUTE FUNCTION witness.never_told()",
         then: "",
@@ -74,7 +74,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "event",
-        what: "some events are ordered before events that were sent already",
+        description: "some events are ordered before events that were sent already",
         install: "CREATE FUNCTION witness.too_early() RETURNS trigger LANGUAGE plpgsql AS $$
                   BEGIN NEW.transaction_id := (NEW.transaction_id::text::bigint - 500)::text::xid8; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.event_type = 'schedule_execution_completed' AND NEW.id % 20 = 0)
@@ -84,7 +84,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "time",
-        what: "dispatches are recorded a millisecond after their fire time",
+        description: "dispatches are recorded a millisecond after their fire time",
         install: "CREATE FUNCTION witness.late() RETURNS trigger LANGUAGE plpgsql AS $$
                   BEGIN NEW.scheduled_for := NEW.scheduled_for + interval '1 millisecond'; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE INSERT ON job_dispatch FOR EACH ROW WHEN (NEW.trigger_id IS NULL) EXECUTE FUNCTION witness.late()",
@@ -93,7 +93,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "backoff",
-        what: "failed runs are retried at once",
+        description: "failed runs are retried at once",
         install: "CREATE FUNCTION witness.at_once() RETURNS trigger LANGUAGE plpgsql AS $$
                   BEGIN NEW.available_at := clock_timestamp(); NEW.claimable_at := NEW.available_at; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE UPDATE ON job_dispatch FOR EACH ROW
@@ -103,7 +103,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "attempts",
-        what: "failures are not counted, so that retries do not end",
+        description: "failures are not counted, so that retries do not end",
         install: "CREATE FUNCTION witness.never_counted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.retry_count := 0; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE UPDATE OF retry_count ON job_dispatch FOR EACH ROW EXECUTE FUNCTION witness.never_counted()",
         then: "",
@@ -111,7 +111,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "instances",
-        what: "open dispatches are not counted, so that runs overlap",
+        description: "open dispatches are not counted, so that runs overlap",
         install: "CREATE FUNCTION witness.none_open() RETURNS trigger LANGUAGE plpgsql AS $$
                   BEGIN NEW.active_dispatches := 0; NEW.queued_dispatches := 0; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE UPDATE ON scheduled_jobs FOR EACH ROW WHEN (NEW.name = 'crowded-0') EXECUTE FUNCTION witness.none_open()",
@@ -120,7 +120,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "dead_letter",
-        what: "dead letters are not recorded",
+        description: "dead letters are not recorded",
         install: "CREATE FUNCTION witness.forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
                   CREATE TRIGGER mutant BEFORE INSERT ON dead_letters FOR EACH ROW EXECUTE FUNCTION witness.forget()",
         then: "",
@@ -128,7 +128,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "idempotency",
-        what: "keys of triggers are not stored, so that a repeated trigger runs twice",
+        description: "keys of triggers are not stored, so that a repeated trigger runs twice",
         install: "CREATE FUNCTION witness.no_key() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.idempotency_key := NULL; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE INSERT ON job_dispatch FOR EACH ROW EXECUTE FUNCTION witness.no_key()",
         then: "",
@@ -136,7 +136,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "acknowledged",
-        what: "accepted triggers are lost, as after a restore of an older backup",
+        description: "accepted triggers are lost, as after a restore of an older backup",
         install: "",
         then: "DELETE FROM dead_letters WHERE dispatch_id IN (SELECT id FROM job_dispatch WHERE triggered_by = 'api');
                DELETE FROM job_dispatch WHERE idempotency_key IS NOT NULL AND completed_at IS NOT NULL",
@@ -144,7 +144,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "term",
-        what: "terms are recorded as ended at their begin",
+        description: "terms are recorded as ended at their begin",
         install: "CREATE FUNCTION witness.short_term() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.ended_at := NEW.started_at; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE UPDATE OF ended_at ON leader_terms FOR EACH ROW WHEN (NEW.ended_at IS NOT NULL)
                   EXECUTE FUNCTION witness.short_term()",
@@ -153,7 +153,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "final_state",
-        what: "ended dispatches wait again",
+        description: "ended dispatches wait again",
         install: "",
         then: "UPDATE job_dispatch d SET status = 'PENDING', completed_at = NULL, available_at = now(), claimable_at = now()
                WHERE id IN (SELECT id FROM job_dispatch WHERE status = 'COMPLETED' ORDER BY completed_at DESC LIMIT 3)",
@@ -161,7 +161,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "tenant",
-        what: "the key of one tenant acts in another",
+        description: "the key of one tenant acts in another",
         install: "",
         then: "UPDATE api_keys k SET tenant_id = m.tenant_id, user_id = m.user_id
                FROM memberships m JOIN tenants t ON t.id = m.tenant_id WHERE t.slug = 'default' AND k.name = 'chaos'",
@@ -169,7 +169,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "effect",
-        what: "unfinished attempts are recorded as completed",
+        description: "unfinished attempts are recorded as completed",
         install: "CREATE FUNCTION witness.well_done() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                       NEW.status := 'COMPLETED'; NEW.error_message := NULL; NEW.error_class := NULL; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE INSERT ON job_execution_log FOR EACH ROW WHEN (NEW.status = 'FAILED') EXECUTE FUNCTION witness.well_done()",
@@ -178,7 +178,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "quarantine",
-        what: "a valid job is disabled when its cursor moves",
+        description: "a valid job is disabled when its cursor moves",
         install: "CREATE FUNCTION witness.disable() RETURNS trigger LANGUAGE plpgsql AS $$
                   BEGIN NEW.is_enabled := false; NEW.next_run_at := NULL; NEW.disabled_reason := 'x'; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE UPDATE OF next_run_at ON scheduled_jobs FOR EACH ROW
@@ -188,7 +188,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "claim",
-        what: "some claims name another dispatch than they take",
+        description: "some claims name another dispatch than they take",
         install: "CREATE FUNCTION witness.misname() RETURNS trigger LANGUAGE plpgsql AS $$
                   BEGIN NEW.dispatch_ids[1] := gen_random_uuid(); RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE INSERT ON worker_claims FOR EACH ROW WHEN (NEW.id % 50 = 0) EXECUTE FUNCTION witness.misname()",
@@ -197,7 +197,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "dependents",
-        what: "ends of a job do not trigger its dependent jobs",
+        description: "ends of a job do not trigger its dependent jobs",
         install: "CREATE FUNCTION witness.never_told() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                       IF EXISTS (SELECT FROM scheduled_jobs j WHERE j.id = NEW.job_id AND j.name = 'steady-0') THEN RETURN NULL; END IF;
                       RETURN NEW; END $$;
@@ -207,7 +207,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lost",
-        what: "running workers are marked as dead, and their attempts as lost",
+        description: "running workers are marked as dead, and their attempts as lost",
         install: "",
         then: "UPDATE worker_registration SET status = 'OFFLINE', offline_since = now(), running = 0 WHERE status <> 'OFFLINE'",
         finding: "8: attempts are lost only by a fault",

@@ -7,7 +7,7 @@
 
 use super::meters::Histogram;
 use super::samples::{HOT, Process, Sample, Table};
-use crate::fleet::word;
+use crate::fleet::daemon_name;
 use crate::plan::Kind;
 
 /// Shares of the run.
@@ -171,7 +171,7 @@ fn growth(samples: &[Sample], kind: Kind) -> [Finding; 2] {
         let late = median(life.iter().rev().take(quarter).copied().map(of));
         if is_short { (f64::NAN, f64::NAN) } else { (early, late) }
     };
-    let name = life.first().map_or_else(|| word(kind).to_owned(), |process| process.name.clone());
+    let name = life.first().map_or_else(|| daemon_name(kind).to_owned(), |process| process.name.clone());
     let (early, late) = over(|process| process.resident);
     let mut memory = Finding::at_most(
         format!("{name}: resident memory ({:.1} MiB), late over early", late / (1024.0 * 1024.0)),
@@ -192,10 +192,10 @@ fn growth(samples: &[Sample], kind: Kind) -> [Finding; 2] {
 fn longest_life(samples: &[Sample], kind: Kind) -> Vec<&Process> {
     let mut lives: Vec<((&str, i32), Vec<&Process>)> = Vec::new();
     for process in samples.iter().flat_map(|sample| &sample.daemons).filter(|process| process.kind == kind) {
-        let who = (process.name.as_str(), process.pid);
-        match lives.iter_mut().find(|(known, _)| *known == who) {
+        let key = (process.name.as_str(), process.pid);
+        match lives.iter_mut().find(|(known, _)| *known == key) {
             Some((_, life)) => life.push(process),
-            None => lives.push((who, vec![process])),
+            None => lives.push((key, vec![process])),
         }
     }
     lives.into_iter().map(|(_, life)| life).max_by_key(Vec::len).unwrap_or_default()

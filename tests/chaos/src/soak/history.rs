@@ -52,7 +52,7 @@ pub(super) async fn fill(sql: &Client, length: Duration, rate: f64) -> anyhow::R
 
 /// Dispatches that expired at least [`LEFT_FOR`] ago and still exist, and the number of all that
 /// exist.
-pub(super) async fn look(sql: &Client, length: Duration) -> anyhow::Result<(i64, i64)> {
+pub(super) async fn measure(sql: &Client, length: Duration) -> anyhow::Result<(i64, i64)> {
     let statement = format!(
         "SELECT count(*) FILTER (WHERE d.completed_at < date_trunc('hour', now() - interval '{} seconds') - interval '{} days'), count(*)
          FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE j.name = '{JOB}'",

@@ -85,12 +85,12 @@ pub(super) fn rate(count: usize) -> f64 {
 }
 
 fn period(number: usize) -> Period {
-    let mut place = number % 100;
+    let mut rest = number % 100;
     for (share, period) in SHARES {
-        if place < share {
+        if rest < share {
             return period;
         }
-        place -= share;
+        rest -= share;
     }
     Period::Yearly
 }
@@ -115,9 +115,9 @@ fn job(number: usize) -> Value {
         }
         Period::Hourly => cron(format!("{minute} * * * *")),
         Period::Daily => cron(format!("{minute} {hour} * * *")),
-        Period::Weekly => cron(format!("{minute} {hour} * * {}", word(&DAYS, spread))),
+        Period::Weekly => cron(format!("{minute} {hour} * * {}", choose(&DAYS, spread))),
         Period::Monthly => cron(format!("{minute} {hour} {} * *", 1 + spread % 28)),
-        Period::Yearly => cron(format!("{minute} {hour} {} {} *", 1 + spread % 28, word(&MONTHS, spread))),
+        Period::Yearly => cron(format!("{minute} {hour} {} {} *", 1 + spread % 28, choose(&MONTHS, spread))),
     };
     let mut job = json!({
         "name": format!("soak-{number}"), "function": "soak", "timezone": zone, "misfire_policy": "fire_once",
@@ -139,7 +139,7 @@ fn cron(expression: String) -> Value {
     json!({"job_type": "cron", "schedule_config": {"expression": expression, "seconds": false}})
 }
 
-fn word(words: &'static [&'static str], spread: usize) -> &'static str {
+fn choose(words: &'static [&'static str], spread: usize) -> &'static str {
     words.get(spread % words.len()).copied().unwrap_or_default()
 }
 

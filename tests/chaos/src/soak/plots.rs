@@ -5,7 +5,7 @@ use std::path::Path;
 use plots::{Plot, PlotError};
 
 use super::samples::{HOT, Sample};
-use crate::fleet::word;
+use crate::fleet::daemon_name;
 use crate::plan::{Kind, count_of};
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -51,11 +51,11 @@ fn all(samples: &[Sample]) -> Vec<(String, Plot)> {
     ];
     for kind in [Kind::Api, Kind::Scheduler, Kind::Worker] {
         let (mut memory, mut files) = (
-            Plot::new(&format!("Resident memory: {}", word(kind)), "minutes", "MiB"),
-            Plot::new(&format!("Open files: {}", word(kind)), "minutes", "files"),
+            Plot::new(&format!("Resident memory: {}", daemon_name(kind)), "minutes", "MiB"),
+            Plot::new(&format!("Open files: {}", daemon_name(kind)), "minutes", "files"),
         );
         for number in 0..count_of(kind) {
-            let name = format!("{}-{number}", word(kind));
+            let name = format!("{}-{number}", daemon_name(kind));
             let process = |sample: &Sample| sample.daemons.iter().find(|one| one.name == name).cloned();
             memory = memory
                 .line(&name, line(&|sample| process(sample).map_or(f64::NAN, |one| one.resident / MIB)));
@@ -63,8 +63,8 @@ fn all(samples: &[Sample]) -> Vec<(String, Plot)> {
         }
         // Without data from the kernel there is nothing to plot.
         if samples.iter().any(|sample| sample.daemons.iter().any(|one| one.kind == kind)) {
-            plots.push((format!("memory-{}", word(kind)), memory));
-            plots.push((format!("files-{}", word(kind)), files));
+            plots.push((format!("memory-{}", daemon_name(kind)), memory));
+            plots.push((format!("files-{}", daemon_name(kind)), files));
         }
     }
     let (mut sizes, mut dead) = (

@@ -99,7 +99,7 @@ impl Sampler {
         let mut meters = Meters::default();
         let start = monotonic_clock::monotonic();
         loop {
-            let mut sample = look(&victims, &mut meters).await;
+            let mut sample = sample(&victims, &mut meters).await;
             sample.seconds = start.elapsed().as_secs_f64();
             sample.has_old_snapshot = has_old_snapshot.load(Ordering::Relaxed);
             lines.add(&sample.json());
@@ -111,7 +111,7 @@ impl Sampler {
     }
 }
 
-async fn look(victims: &Victims, meters: &mut Meters) -> Sample {
+async fn sample(victims: &Victims, meters: &mut Meters) -> Sample {
     let mut sample = Sample { at: now(), ..Sample::default() };
     for daemon in &victims.fleet.daemons {
         let (kind, name, pid) = (daemon.target.kind, &daemon.name, daemon.pid());
@@ -129,7 +129,7 @@ async fn look(victims: &Victims, meters: &mut Meters) -> Sample {
         sample.pruned += meters.counter(name, "sched_rows_pruned_total", &page.body);
     }
     let asked = async {
-        let sql = victims.place.client().await?;
+        let sql = victims.workspace.client().await?;
         let tables = sql.query(TABLES, &[&HOT.as_slice()]).await?;
         let sessions: i64 = sql.query_one(SESSIONS, &[]).await?.get(0);
         anyhow::Ok((tables, sessions))
@@ -219,7 +219,7 @@ fn cells(sample: &Sample) -> Vec<(String, f64)> {
     ];
     for kind in [Kind::Api, Kind::Scheduler, Kind::Worker] {
         for number in 0..crate::plan::count_of(kind) {
-            let name = format!("{}-{number}", crate::fleet::word(kind));
+            let name = format!("{}-{number}", crate::fleet::daemon_name(kind));
             let process = sample.daemons.iter().find(|process| process.name == name);
             cells.push((
                 format!("{name}_resident_bytes"),

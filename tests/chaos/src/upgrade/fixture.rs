@@ -19,10 +19,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::fleet::{Choice, Fleet, program_in};
-use crate::place::Place;
 use crate::plan::Kind;
 use crate::setup;
 use crate::timeline::Lines;
+use crate::workspace::Workspace;
 
 /// Time limit for rows of each kind.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -36,21 +36,21 @@ const HOST: &str = "host-1";
 const KEY: &str = "keys";
 
 /// Runs the release in `old` on an empty database, and dumps it to `file`.
-pub(super) async fn write(place: &Arc<Place>, old: &Path, file: &Path) -> anyhow::Result<()> {
-    super::migrate(&program_in(old, "schedctl")?, place).await?;
-    let keys = place.file(KEY);
+pub(super) async fn write(workspace: &Arc<Workspace>, old: &Path, file: &Path) -> anyhow::Result<()> {
+    super::migrate(&program_in(old, "schedctl")?, workspace).await?;
+    let keys = workspace.file(KEY);
     let keygen = Process::at(&program_in(old, "schedctl")?).args(["secrets", "keygen", "--file"]).arg(&keys);
     ensure!(keygen.run(LIMIT).await.status.success(), "the key for secrets cannot be created");
     let keys = keys.display().to_string();
-    setup::arrange(&place.client().await?).await?;
-    let pooler = Pooler::before(place.url(), "session").await;
-    let timeline = Arc::new(Lines::create(place.file("timeline.jsonl"))?);
+    setup::arrange(&workspace.client().await?).await?;
+    let pooler = Pooler::before(workspace.url(), "session").await;
+    let timeline = Arc::new(Lines::create(workspace.file("timeline.jsonl"))?);
     let settings = [("SECRETS_KEY_FILE", keys.as_str())];
     let choice = Choice { settings: &settings, programs: Some(old), ..Choice::default() };
-    let fleet = Fleet::start(place, pooler.address(), &timeline, choice).await?;
+    let fleet = Fleet::start(workspace, pooler.address(), &timeline, choice).await?;
     let api = fleet.all(Kind::Api).next().context("no API")?.address;
     use_it(api).await?;
-    let sql = place.client().await?;
+    let sql = workspace.client().await?;
     let mut left = LIMIT.as_millis() / 200;
     while !sql.query_one(ENOUGH, &[]).await?.get::<_, bool>(0) {
         left -= 1;
@@ -62,7 +62,7 @@ pub(super) async fn write(place: &Arc<Place>, old: &Path, file: &Path) -> anyhow
     ensure!(ends.is_empty(), "daemons did not exit in order: {ends:?}");
     sql.batch_execute("DROP SCHEMA witness CASCADE").await?;
     let counts = counts(&sql).await?;
-    dump(place, file).await?;
+    dump(workspace, file).await?;
     for (table, count) in counts {
         println!("{count:>6} {table}");
     }
@@ -143,9 +143,9 @@ async fn counts(sql: &test_support::Client) -> anyhow::Result<BTreeMap<String, i
     Ok(counts)
 }
 
-async fn dump(place: &Arc<Place>, file: &Path) -> anyhow::Result<()> {
+async fn dump(workspace: &Arc<Workspace>, file: &Path) -> anyhow::Result<()> {
     let mut command = Command::new(server_program("pg_dump"));
-    command.args(["--no-owner", "--inserts", "--rows-per-insert=50", "--dbname", place.url()]);
+    command.args(["--no-owner", "--inserts", "--rows-per-insert=50", "--dbname", workspace.url()]);
     let output = spawn_blocking(move || command.output()).await?.context("failed to run pg_dump")?;
     ensure!(output.status.success(), "pg_dump: {}", String::from_utf8_lossy(&output.stderr));
     let dump = String::from_utf8(output.stdout)?;

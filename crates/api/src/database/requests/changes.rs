@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use actix_web::HttpResponse;
 use sched_model::connection::row_security::Scope;
 use sched_model::connection::transaction::{TransactionError, Work};
-use sched_model::identity::idempotency::{self, Asked, Begun};
+use sched_model::identity::idempotency::{self, KeyedRequest, RequestState};
 use sched_model::{Conn, DbError};
 use sched_wire::IDEMPOTENCY_KEY;
 
@@ -33,16 +33,16 @@ impl<'a> Write<'a> {
         Self { name, scope: Scope::tenant(by.tenant), by }
     }
 
-    /// A write of data of the installation, for the caller `who`.
+    /// A write of data of the installation, for `caller`.
     ///
     /// # Errors
     /// The caller is not a system operator.
     pub(crate) fn of_installation(
         name: &'static str,
         by: &'a Actor,
-        who: &Identity,
+        caller: &Identity,
     ) -> Result<Self, ApiError> {
-        Ok(Self { name, scope: operator(who)?, by })
+        Ok(Self { name, scope: operator(caller)?, by })
     }
 }
 
@@ -97,16 +97,16 @@ impl ApiState {
             + Sync,
     {
         let by = write.by;
-        let asked = by.once.as_ref().map(|once| once.asked(by.tenant));
+        let request = by.once.as_ref().map(|once| once.keyed_request(by.tenant));
         let once = async |conn: &mut Conn| {
-            if let Some(asked) = &asked
-                && let Some(reply) = answered_before(conn, asked).await?
+            if let Some(request) = &request
+                && let Some(reply) = stored_reply(conn, request).await?
             {
                 return Ok((reply, None));
             }
             let (reply, extra) = work(conn).await?;
-            if let Some(asked) = asked.as_ref().filter(|_| reply.is_success()) {
-                idempotency::keep(conn, asked, &reply.to_kept()).await?;
+            if let Some(request) = request.as_ref().filter(|_| reply.is_success()) {
+                idempotency::store(conn, request, &reply.to_stored()).await?;
             }
             Ok::<_, ApiError>((reply, Some(extra)))
         };
@@ -121,7 +121,7 @@ impl ApiState {
     /// Like [`Self::write`], and rolls back. `work` may run again.
     pub(crate) async fn rehearse<T, F>(
         &self,
-        who: &Identity,
+        caller: &Identity,
         name: &'static str,
         work: F,
     ) -> Result<T, ApiError>
@@ -133,11 +133,11 @@ impl ApiState {
             + Sync,
     {
         let never_kept = async |conn: &mut Conn| match work(conn).await {
-            Ok(told) => Err::<Infallible, _>(Rehearsal::Over(told)),
+            Ok(result) => Err::<Infallible, _>(Rehearsal::Over(result)),
             Err(error) => Err(Rehearsal::Failed(error)),
         };
-        match self.sessions.run(Scope::tenant(who.tenant()), name, never_kept).await {
-            Err(Rehearsal::Over(told)) => Ok(told),
+        match self.sessions.run(Scope::tenant(caller.tenant()), name, never_kept).await {
+            Err(Rehearsal::Over(result)) => Ok(result),
             Err(Rehearsal::Failed(error)) => Err(error),
         }
     }
@@ -149,7 +149,7 @@ impl ApiState {
     /// Those of [`Write::of_installation`] and of [`Self::write`].
     pub(crate) async fn change_installation<T, F>(
         &self,
-        who: &Identity,
+        caller: &Identity,
         name: &'static str,
         work: F,
     ) -> Result<T, ApiError>
@@ -160,17 +160,17 @@ impl ApiState {
             + Send
             + Sync,
     {
-        self.sessions.run(operator(who)?, name, work).await
+        self.sessions.run(operator(caller)?, name, work).await
     }
 }
 
 /// `None` when the request must run now.
-async fn answered_before(conn: &mut Conn, asked: &Asked<'_>) -> Result<Option<Reply>, ApiError> {
-    match idempotency::begin(conn, asked).await? {
-        Begun::First => Ok(None),
-        Begun::Again(kept) => Reply::of_kept(kept).map(Some),
-        Begun::InFlight => Err(ApiError::InFlight),
-        Begun::OtherRequest => Err(ApiError::Refused(vec![FieldError {
+async fn stored_reply(conn: &mut Conn, request: &KeyedRequest<'_>) -> Result<Option<Reply>, ApiError> {
+    match idempotency::begin(conn, request).await? {
+        RequestState::First => Ok(None),
+        RequestState::Repeated(kept) => Reply::from_stored(kept).map(Some),
+        RequestState::InFlight => Err(ApiError::InFlight),
+        RequestState::OtherRequest => Err(ApiError::Refused(vec![FieldError {
             reason: Reason::KeyReused,
             pointer: IDEMPOTENCY_KEY.to_owned(),
             message: "was used for another request; send a new key for a new request".to_owned(),

@@ -24,21 +24,26 @@ const TOTALS_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventScope<'a> {
     /// The caller; the events are of its tenant.
-    pub(crate) who: &'a Identity,
+    pub(crate) caller: &'a Identity,
     /// Whether the events of the installation are included; only system operators see them.
     pub(crate) with_installation: bool,
 }
 
 impl<'a> EventScope<'a> {
     /// Only events of the tenant of the caller.
-    pub(crate) const fn tenant(who: &'a Identity) -> Self {
-        Self { who, with_installation: false }
+    pub(crate) const fn tenant(caller: &'a Identity) -> Self {
+        Self { caller, with_installation: false }
     }
 }
 
 impl ApiState {
     /// `work` may run again.
-    pub(crate) async fn read<T, F>(&self, who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
+    pub(crate) async fn read<T, F>(
+        &self,
+        caller: &Identity,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
     where
         T: Send,
         for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
@@ -46,13 +51,18 @@ impl ApiState {
             + Send
             + Sync,
     {
-        self.sessions.run(Scope::tenant(who.tenant()).read_only(), name, work).await
+        self.sessions.run(Scope::tenant(caller.tenant()).read_only(), name, work).await
     }
 
     /// Like [`Self::read`], in one round trip when the work sends one statement, or several at once
     /// ([`read_in`]). Planning takes longer than running such statements, and their plan does not
     /// depend on the parameters. So PostgreSQL plans them once.
-    pub(crate) async fn look<T, F>(&self, who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
+    pub(crate) async fn read_prepared<T, F>(
+        &self,
+        caller: &Identity,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
     where
         T: Send,
         for<'r> F: AsyncFn(&'r Conn) -> Result<T, ApiError>
@@ -60,7 +70,7 @@ impl ApiState {
             + Send
             + Sync,
     {
-        let scope = Scope::tenant(who.tenant()).with_general_plans();
+        let scope = Scope::tenant(caller.tenant()).with_general_plans();
         let mut again = COLLISIONS;
         loop {
             let conn = self.sessions.lanes.conn().await?;
@@ -74,7 +84,7 @@ impl ApiState {
     /// Like [`Self::read`], for data of the installation. Only system operators may call it.
     pub(crate) async fn read_installation<T, F>(
         &self,
-        who: &Identity,
+        caller: &Identity,
         name: &'static str,
         work: F,
     ) -> Result<T, ApiError>
@@ -85,7 +95,7 @@ impl ApiState {
             + Send
             + Sync,
     {
-        self.sessions.run(operator(who)?.read_only(), name, work).await
+        self.sessions.run(operator(caller)?.read_only(), name, work).await
     }
 
     /// Like [`Self::read`], or [`Self::read_installation`] with the installation, for a section of
@@ -104,9 +114,9 @@ impl ApiState {
             + Send
             + Sync,
     {
-        let who = events.who;
-        let scope = if events.with_installation { operator(who)? } else { Scope::tenant(who.tenant()) };
-        let _turn = self.event_reads.turn(who.tenant()).await;
+        let caller = events.caller;
+        let scope = if events.with_installation { operator(caller)? } else { Scope::tenant(caller.tenant()) };
+        let _turn = self.event_reads.acquire(caller.tenant()).await;
         self.sessions.run(scope.read_only().within(STATEMENT_WITHIN), name, work).await
     }
 
@@ -114,7 +124,7 @@ impl ApiState {
     /// [`TOTALS_WITHIN`] with [`ApiError::Busy`].
     pub(crate) async fn read_totals<T, F>(
         &self,
-        who: &Identity,
+        caller: &Identity,
         name: &'static str,
         work: F,
     ) -> Result<T, ApiError>
@@ -125,7 +135,7 @@ impl ApiState {
             + Send
             + Sync,
     {
-        let _turn = self.total_reads.turn(who.tenant()).await;
-        self.sessions.run(Scope::tenant(who.tenant()).read_only().within(TOTALS_WITHIN), name, work).await
+        let _turn = self.total_reads.acquire(caller.tenant()).await;
+        self.sessions.run(Scope::tenant(caller.tenant()).read_only().within(TOTALS_WITHIN), name, work).await
     }
 }

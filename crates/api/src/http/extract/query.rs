@@ -54,8 +54,8 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
     let source = serde_urlencoded::Deserializer::new(pairs());
     serde_path_to_error::deserialize(source).map_err(|error| {
         let name = error.path().to_string();
-        let told = plain_error(&error.into_inner().to_string());
-        ApiError::parameter(told.missing.as_deref().unwrap_or(&name), told.message)
+        let plain = plain_error(&error.into_inner().to_string());
+        ApiError::parameter(plain.missing.as_deref().unwrap_or(&name), plain.message)
     })
 }
 

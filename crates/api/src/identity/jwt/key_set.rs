@@ -35,34 +35,35 @@ pub(super) struct KeySet {
     url: Url,
     algorithm: JwtAlgorithm,
     http: Client,
-    known: Mutex<Known>,
+    cache: Mutex<CachedKeys>,
     /// Locked during a request to the issuer.
-    asking: Turn<()>,
+    refresh_lock: Turn<()>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CachedKeys {
     keys: Arc<Vec<VerifyingKey>>,
     /// Time of the last response with keys.
-    told: Option<Instant>,
+    received_at: Option<Instant>,
     /// Time of the last request.
-    asked: Option<Instant>,
+    requested_at: Option<Instant>,
 }
 
-impl Known {
+impl CachedKeys {
     fn are_younger_than(&self, age: Duration, now: Instant) -> bool {
-        self.told.is_some_and(|told| now.saturating_duration_since(told) < age)
+        self.received_at.is_some_and(|received_at| now.saturating_duration_since(received_at) < age)
     }
 
     /// Whether the known keys, up to this age, decide a token that names this key.
-    fn is_enough_for(&self, id: Option<&str>, age: Duration, now: Instant) -> bool {
+    fn can_verify(&self, id: Option<&str>, age: Duration, now: Instant) -> bool {
         self.keys.iter().any(|key| key.may_be(id)) && self.are_younger_than(age, now)
     }
 
-    fn is_to_be_asked(&self, id: Option<&str>, now: Instant) -> bool {
-        let is_enough = self.is_enough_for(id, FRESH_FOR, now);
-        let may_ask = self.asked.is_none_or(|asked| now.saturating_duration_since(asked) >= PAUSE);
-        !is_enough && may_ask
+    fn needs_refresh(&self, id: Option<&str>, now: Instant) -> bool {
+        let can_verify = self.can_verify(id, FRESH_FOR, now);
+        let may_request =
+            self.requested_at.is_none_or(|requested_at| now.saturating_duration_since(requested_at) >= PAUSE);
+        !can_verify && may_request
     }
 }
 
@@ -91,19 +92,26 @@ impl KeySet {
             // another machine.
             builder = builder.tls_certs_only([]).no_proxy();
         }
-        Ok(Self { url, algorithm, http: builder.build()?, known: Mutex::default(), asking: Turn::default() })
+        Ok(Self {
+            url,
+            algorithm,
+            http: builder.build()?,
+            cache: Mutex::default(),
+            refresh_lock: Turn::default(),
+        })
     }
 
     /// Fails if the issuer has never been reached, or not for a long time.
     pub(super) async fn keys_for(&self, id: Option<&str>) -> Result<Arc<Vec<VerifyingKey>>, ApiError> {
-        let can_wait = !self.known().is_enough_for(id, BELIEVED_FOR, monotonic());
-        let turn = if can_wait { Some(self.asking.lock().await) } else { self.asking.try_lock().ok() };
-        if turn.is_some() && self.begins_to_ask(id) {
+        let can_wait = !self.cache().can_verify(id, BELIEVED_FOR, monotonic());
+        let turn =
+            if can_wait { Some(self.refresh_lock.lock().await) } else { self.refresh_lock.try_lock().ok() };
+        if turn.is_some() && self.start_refresh(id) {
             match self.fetch().await {
                 Ok(keys) => {
                     tracing::info!(keys = keys.len(), "Read the keys of the token issuer.");
-                    let mut known = self.known();
-                    (known.keys, known.told) = (Arc::new(keys), Some(monotonic()));
+                    let mut cache = self.cache();
+                    (cache.keys, cache.received_at) = (Arc::new(keys), Some(monotonic()));
                 }
                 Err(error) => {
                     let cause = exit::describe(&error);
@@ -111,26 +119,26 @@ impl KeySet {
                 }
             }
         }
-        let known = self.known();
-        if known.are_younger_than(BELIEVED_FOR, monotonic()) {
-            Ok(known.keys.clone())
+        let cache = self.cache();
+        if cache.are_younger_than(BELIEVED_FOR, monotonic()) {
+            Ok(cache.keys.clone())
         } else {
             Err(ApiError::NoTokenKeys)
         }
     }
 
     /// Whether the caller must send a request now. If so, its time is stored.
-    fn begins_to_ask(&self, id: Option<&str>) -> bool {
-        let mut known = self.known();
-        let is_to_be_asked = known.is_to_be_asked(id, monotonic());
-        if is_to_be_asked {
-            known.asked = Some(monotonic());
+    fn start_refresh(&self, id: Option<&str>) -> bool {
+        let mut cache = self.cache();
+        let needs_refresh = cache.needs_refresh(id, monotonic());
+        if needs_refresh {
+            cache.requested_at = Some(monotonic());
         }
-        is_to_be_asked
+        needs_refresh
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, CachedKeys> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn fetch(&self) -> Result<Vec<VerifyingKey>, FetchError> {
@@ -153,21 +161,25 @@ impl KeySet {
 mod tests {
     use super::*;
 
-    fn known(now: Instant, told: u64, asked: u64) -> Known {
+    fn cache(now: Instant, received_at: u64, requested_at: u64) -> CachedKeys {
         let ago = |seconds| now.checked_sub(Duration::from_secs(seconds));
         let secret = VerifyingKey::secret(&"x".repeat(32).into()).unwrap();
-        Known { keys: Arc::new(vec![secret]), told: ago(told), asked: ago(asked) }
+        CachedKeys {
+            keys: Arc::new(vec![secret]),
+            received_at: ago(received_at),
+            requested_at: ago(requested_at),
+        }
     }
 
     #[test]
     fn the_issuer_is_asked_when_it_is_time_and_never_twice_in_ten_seconds() {
         let now = monotonic() + Duration::from_secs(10_000);
-        assert!(Known::default().is_to_be_asked(None, now));
-        assert!(!known(now, 299, 299).is_to_be_asked(None, now));
-        assert!(known(now, 300, 300).is_to_be_asked(None, now));
-        assert!(!known(now, 300, 9).is_to_be_asked(None, now));
-        let unknown = Known { keys: Arc::default(), ..known(now, 20, 20) };
-        assert!(unknown.is_to_be_asked(Some("new"), now));
-        assert!(!Known { keys: Arc::default(), ..known(now, 9, 9) }.is_to_be_asked(Some("new"), now));
+        assert!(CachedKeys::default().needs_refresh(None, now));
+        assert!(!cache(now, 299, 299).needs_refresh(None, now));
+        assert!(cache(now, 300, 300).needs_refresh(None, now));
+        assert!(!cache(now, 300, 9).needs_refresh(None, now));
+        let unknown = CachedKeys { keys: Arc::default(), ..cache(now, 20, 20) };
+        assert!(unknown.needs_refresh(Some("new"), now));
+        assert!(!CachedKeys { keys: Arc::default(), ..cache(now, 9, 9) }.needs_refresh(Some("new"), now));
     }
 }

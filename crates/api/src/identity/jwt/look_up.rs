@@ -1,7 +1,7 @@
 //! The user that a token of an identity provider identifies.
 
 use sched_model::domain::identity::jwt::{JwtSubject, UnverifiedJwt};
-use sched_model::domain::identity::{Permissions, Standing, scopes_of};
+use sched_model::domain::identity::{Permissions, Principal, scopes_of};
 use sched_model::identity::users::{self, FoundMember};
 use sched_model::{Conn, connection::database_clock, identity::tenants};
 
@@ -32,7 +32,7 @@ pub(in crate::identity) async fn look_up(
     let now = state
         .recognise(&this, "read_clock", async |conn: &mut Conn| Ok(database_clock::now(conn).await?))
         .await?;
-    let subject = signed.judge(&tokens.rules, now).map_err(|error| unbelieved(&error))?;
+    let subject = signed.verify_claims(&tokens.rules, now).map_err(|error| unbelieved(&error))?;
     let slug = subject.tenant.as_deref().unwrap_or(tenants::DEFAULT_TENANT);
     // PostgreSQL rejects a NUL.
     let found = match subject.email.contains('\0') || slug.contains('\0') {
@@ -56,6 +56,6 @@ pub(in crate::identity) async fn look_up(
 }
 
 fn permissions(found: &FoundMember, subject: &JwtSubject) -> Permissions {
-    let standing = Standing::Member { role: found.role, is_system_operator: found.is_system_operator };
-    standing.permissions(scopes_of(&subject.scopes))
+    let principal = Principal::Member { role: found.role, is_system_operator: found.is_system_operator };
+    principal.permissions(scopes_of(&subject.scopes))
 }

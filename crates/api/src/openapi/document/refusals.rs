@@ -53,7 +53,7 @@ pub(super) fn refusals(path: &Path, method: &Method, says: &OperationDoc) -> Vec
     REFUSALS.iter().map(|(status, _)| *status).filter(|status| may(*status)).collect()
 }
 
-pub(super) fn told_with(status: StatusCode) -> Option<(&'static str, &'static str)> {
+pub(super) fn refusal_header(status: StatusCode) -> Option<(&'static str, &'static str)> {
     match status {
         StatusCode::UNAUTHORIZED => Some(("WWW-Authenticate", "The accepted credentials.")),
         StatusCode::METHOD_NOT_ALLOWED => Some(("Allow", "The supported methods.")),

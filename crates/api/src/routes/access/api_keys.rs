@@ -47,10 +47,10 @@ pub(crate) async fn list(
     let pages = Pages::of(&"api-keys", query.limit, query.cursor.as_deref())?;
     // Names may contain the separator; prefixes do not.
     let after = pages.after().and_then(|cursor| cursor.rsplit_once('/')).unwrap_or_default();
-    let of = match Whose::of(identity.known(), Permission::KeysRead) {
-        Whose::All => None,
-        Whose::Own(user) => Some(user),
-        Whose::Nobodys => {
+    let of = match KeyAccess::of(identity.caller(), Permission::KeysRead) {
+        KeyAccess::All => None,
+        KeyAccess::Own(user) => Some(user),
+        KeyAccess::Denied => {
             return Ok(web::Json(Page {
                 items: Vec::new(),
                 next_cursor: None,
@@ -78,10 +78,10 @@ pub(crate) async fn get(
 ) -> Answer<sched_wire::ApiKey> {
     let (tenant, key) = (identity.tenant(), key.as_str());
     let no_such_key = || ApiError::NotFound { kind: "API key", name: key.to_owned() };
-    let of = match Whose::of(identity.known(), Permission::KeysRead) {
-        Whose::All => None,
-        Whose::Own(user) => Some(user),
-        Whose::Nobodys => return Err(no_such_key()),
+    let of = match KeyAccess::of(identity.caller(), Permission::KeysRead) {
+        KeyAccess::All => None,
+        KeyAccess::Own(user) => Some(user),
+        KeyAccess::Denied => return Err(no_such_key()),
     };
     if key.contains('\0') {
         return Err(no_such_key());
@@ -98,16 +98,16 @@ pub(crate) async fn get(
 pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
     let spec: ApiKeySpec =
         field_error::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
-    let asked = scopes(&spec).map_err(ApiError::Refused)?;
-    let known = call.identity.known();
-    let whose = Whose::of(known, Permission::KeysWrite);
-    let makes_own = matches!(whose, Whose::Own(_)) && !spec.of_tenant && !known.is_by_token();
-    if !makes_own && whose != Whose::All {
+    let requested = scopes(&spec).map_err(ApiError::Refused)?;
+    let caller = call.identity.caller();
+    let access = KeyAccess::of(caller, Permission::KeysWrite);
+    let makes_own = matches!(access, KeyAccess::Own(_)) && !spec.of_tenant && !caller.is_by_token();
+    if !makes_own && access != KeyAccess::All {
         return Err(ApiError::Forbidden(Permission::KeysWrite));
     }
-    let user = known.user.filter(|_| !spec.of_tenant);
-    let scopes = bounded(known, user.is_none(), asked)?;
-    let expires_at = no_longer(known.expires_at, spec.expires_at)?;
+    let user = caller.user.filter(|_| !spec.of_tenant);
+    let scopes = bounded(caller, user.is_none(), requested)?;
+    let expires_at = no_longer(caller.expires_at, spec.expires_at)?;
     let (id, secret): ([u8; ID_BYTES], [u8; SECRET_BYTES]) = (rand::random(), rand::random());
     let key = ApiKey::new(&call.state.identities.environment, id, secret);
     let hash = key.hash(call.state.ring());
@@ -123,17 +123,17 @@ pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiEr
     };
     let written = call
         .write("create_api_key", async |conn: &mut Conn| {
-            if let Whose::Own(user) = whose
+            if let KeyAccess::Own(user) = access
                 && api_keys::living(conn, new.tenant, user).await? >= MOST_OWN
             {
                 return Err(too_many());
             }
-            let made = api_keys::create(conn, new).await.map_err(refused)?;
-            audit::write(conn, &[people::of_api_key(new.tenant, None, Some(&made), &call.by)]).await?;
-            let prefix = made.key_prefix.clone();
-            let owner = known.email.clone().filter(|_| user.is_some());
+            let created = api_keys::create(conn, new).await.map_err(refused)?;
+            audit::write(conn, &[people::of_api_key(new.tenant, None, Some(&created), &call.by)]).await?;
+            let prefix = created.key_prefix.clone();
+            let owner = caller.email.clone().filter(|_| user.is_some());
             let key = key.text().expose_secret().to_owned();
-            let shown = sched_wire::NewApiKey { key, api_key: api_key(made, owner) };
+            let shown = sched_wire::NewApiKey { key, api_key: api_key(created, owner) };
             Ok::<_, ApiError>((Reply::created(&shown)?, prefix))
         })
         .await?;
@@ -144,36 +144,36 @@ pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiEr
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum KeyAccess {
     All,
     /// Keys of the user that the caller acts as. They can do no more than the user.
     Own(UserId),
     /// A key of the tenant has no user, and a key that scopes narrow does not act as one.
-    Nobodys,
+    Denied,
 }
 
-impl Whose {
-    fn of(known: &Caller, all: Permission) -> Self {
-        match known.user {
-            _ if known.permissions.has(all) => Self::All,
-            Some(user) if !known.is_bounded => Self::Own(user),
-            _ => Self::Nobodys,
+impl KeyAccess {
+    fn of(caller: &Caller, all: Permission) -> Self {
+        match caller.user {
+            _ if caller.permissions.has(all) => Self::All,
+            Some(user) if !caller.is_bounded => Self::Own(user),
+            _ => Self::Denied,
         }
     }
 }
 
 /// The requested scopes, or those of the creator where scopes narrow it.
 fn bounded(
-    maker: &Caller,
+    creator: &Caller,
     is_of_tenant: bool,
-    asked: Option<Permissions>,
+    requested: Option<Permissions>,
 ) -> Result<Option<Permissions>, ApiError> {
-    match asked {
-        Some(asked) => match asked.iter().find(|scope| !maker.permissions.has(*scope)) {
+    match requested {
+        Some(requested) => match requested.iter().find(|scope| !creator.permissions.has(*scope)) {
             Some(scope) => Err(ApiError::TooWide(scope)),
-            None => Ok(Some(asked)),
+            None => Ok(Some(requested)),
         },
-        None if maker.is_bounded => Ok(Some(maker.permissions)),
+        None if creator.is_bounded => Ok(Some(creator.permissions)),
         None if is_of_tenant => {
             let message = "must name what the key may do, since no role bounds a key of the tenant";
             Err(ApiError::Refused(vec![FieldError::invalid("/scopes", message)]))
@@ -184,14 +184,14 @@ fn bounded(
 
 /// Not later than the expiry of the key that creates it.
 fn no_longer(
-    maker: Option<DateTime<Utc>>,
-    asked: Option<DateTime<Utc>>,
+    creator: Option<DateTime<Utc>>,
+    requested: Option<DateTime<Utc>>,
 ) -> Result<Option<DateTime<Utc>>, ApiError> {
-    match (maker, asked) {
-        (Some(maker), Some(asked)) if asked > maker => {
-            Err(no_later(maker, "when the key ends that makes it"))
+    match (creator, requested) {
+        (Some(creator), Some(requested)) if requested > creator => {
+            Err(no_later(creator, "when the key ends that makes it"))
         }
-        (maker, asked) => Ok(asked.or(maker)),
+        (creator, requested) => Ok(requested.or(creator)),
     }
 }
 
@@ -203,7 +203,7 @@ fn too_many() -> ApiError {
 
 fn refused(error: DbError) -> ApiError {
     match error.constraint() {
-        Some("api_keys_expires_after_created_check") => past(),
+        Some("api_keys_expires_after_created_check") => expiry_in_past(),
         // The membership ended after the creator was authenticated.
         Some("api_keys_membership_fkey") => ApiError::Unauthenticated(None),
         _ => error.into(),
@@ -221,7 +221,7 @@ pub(crate) async fn patch(call: Call, key: web::Path<String>, body: Body) -> Res
         field_error::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
     let scopes = scopes_left(&patch).map_err(ApiError::Refused)?;
     let change = KeyChange { key: &key, name: patch.name.as_deref(), scopes, expires_at: patch.expires_at };
-    let by = revoker(call.identity.known(), &call.by.source);
+    let by = revoker(call.identity.caller(), &call.by.source);
     let written = call
         .write("change_api_key", async |conn: &mut Conn| {
             let changed = api_keys::change(conn, tenant, change, by).await?;
@@ -233,8 +233,8 @@ pub(crate) async fn patch(call: Call, key: web::Path<String>, body: Body) -> Res
                     }
                     *after
                 }
-                Changed::Over => return Err(over()),
-                Changed::Past => return Err(past()),
+                Changed::Over => return Err(key_ended()),
+                Changed::Past => return Err(expiry_in_past()),
                 Changed::Wider(scope) => return Err(wider(scope)),
                 Changed::Longer(end) => return Err(no_later(end, "when it ends now")),
                 Changed::OfAnOwner => return Err(ApiError::Forbidden(Permission::MembersWrite)),
@@ -253,22 +253,22 @@ pub(crate) async fn patch(call: Call, key: web::Path<String>, body: Body) -> Res
     Ok(written.response)
 }
 
-fn revoker<'a>(known: &Caller, source: &'a str) -> Revoker<'a> {
+fn revoker<'a>(caller: &Caller, source: &'a str) -> Revoker<'a> {
     // A caller that may take the role from an owner may take the key too.
-    let may_owners = known.permissions.has(Permission::MembersWrite);
-    let (user, may_others) = match Whose::of(known, Permission::KeysWrite) {
-        Whose::All => (known.user, true),
-        Whose::Own(user) => (Some(user), false),
-        Whose::Nobodys => (None, false),
+    let may_owners = caller.permissions.has(Permission::MembersWrite);
+    let (user, may_others) = match KeyAccess::of(caller, Permission::KeysWrite) {
+        KeyAccess::All => (caller.user, true),
+        KeyAccess::Own(user) => (Some(user), false),
+        KeyAccess::Denied => (None, false),
     };
     Revoker { user, may_others, may_owners, source }
 }
 
-fn past() -> ApiError {
+fn expiry_in_past() -> ApiError {
     ApiError::Refused(vec![FieldError::invalid("/expires_at", "must lie in the future")])
 }
 
-fn over() -> ApiError {
+fn key_ended() -> ApiError {
     let message = "the key is revoked or has expired, which cannot be undone; create a new key".to_owned();
     ApiError::Refused(vec![FieldError { reason: Reason::Inactive, pointer: String::new(), message }])
 }
@@ -290,7 +290,7 @@ pub(crate) async fn revoke(call: Call, key: web::Path<String>) -> Result<HttpRes
     if key.contains('\0') {
         return Err(no_such_key());
     }
-    let by = revoker(call.identity.known(), &call.by.source);
+    let by = revoker(call.identity.caller(), &call.by.source);
     let written = call
         .write("revoke_api_key", async |conn: &mut Conn| {
             let revoked = match api_keys::revoke(conn, tenant, &key, by).await? {

@@ -10,7 +10,7 @@ use sched_model::{Conn, identity::audit};
 use sched_wire::{Me, PasswordChange};
 use secrecy::SecretString;
 
-use super::sessions::{self, Place, SessionStart};
+use super::sessions::{self, ClientInfo, SessionStart};
 use super::users::{hash, read_with_secrets};
 use crate::convert::identity::{check_password_change, me};
 use crate::error::ApiError;
@@ -18,7 +18,7 @@ use crate::error::field_error::FieldError;
 use crate::http::call::Call;
 use crate::http::extract::Body;
 use crate::http::reply::Reply;
-use crate::identity::{self, Claim, FailedSignIn, Identity, Verdict};
+use crate::identity::{self, Claim, FailedSignIn, Identity, PasswordCheck};
 use crate::routes::operations::auditing::people;
 use crate::routes::{Answer, State};
 
@@ -37,31 +37,31 @@ pub(crate) async fn change_password(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     sessions::as_person(&call.identity)?;
-    let asked: PasswordChange = read_with_secrets(body.required()?, &["old_password", "new_password"])?;
-    let (old, new) = (SecretString::from(asked.old_password), SecretString::from(asked.new_password));
+    let change: PasswordChange = read_with_secrets(body.required()?, &["old_password", "new_password"])?;
+    let (old, new) = (SecretString::from(change.old_password), SecretString::from(change.new_password));
     check_password_change(&old, &new).map_err(ApiError::Refused)?;
     let one = |pointer: &str, message: &str| ApiError::Refused(vec![FieldError::invalid(pointer, message)]);
-    let known = call.identity.known();
-    let (Some(user), Some(email)) = (known.user, known.email.as_deref()) else {
+    let caller = call.identity.caller();
+    let (Some(user), Some(email)) = (caller.user, caller.email.as_deref()) else {
         return Err(one("", "a key of the tenant has no password; show that you are a user"));
     };
-    let place = Place::of(&http, &call.state);
-    let claim = Claim { email, password: old.clone(), address: place.address };
+    let client = ClientInfo::of(&http, &call.state);
+    let claim = Claim { email, password: old.clone(), address: client.address };
     let wrong = || one("/old_password", "is not the password of this user");
     let (verified, subjects) = match identity::verify(&call.state, claim).await? {
-        Verdict::Right { account, verified, subjects } if account.user == user => (verified, subjects),
-        Verdict::Right { .. } => return Err(wrong()),
-        Verdict::Wrong { account, failures } => {
+        PasswordCheck::Right { account, verified, subjects } if account.user == user => (verified, subjects),
+        PasswordCheck::Right { .. } => return Err(wrong()),
+        PasswordCheck::Wrong { account, failures } => {
             if let Some(account) = account {
                 let (failures, request) = (Some(failures), call.by.request.clone());
-                let attempt = FailedSignIn { account, failures, address: place.address, request };
+                let attempt = FailedSignIn { account, failures, address: client.address, request };
                 identity::record_failed_sign_in(&call.state, &[call.tenant()], &attempt).await;
             }
             return Err(wrong());
         }
     };
     let new_hash = hash(&call.state, new).await?;
-    let session = known.session.map(|_| {
+    let session = caller.session.map(|_| {
         let token = sessions::new_token();
         (call.identity.with_session(token.id()), token)
     });
@@ -71,12 +71,12 @@ pub(crate) async fn change_password(
             if !sign_ins::change_password(conn, user, &verified, &new_hash).await? {
                 return Err(wrong());
             }
-            sign_ins::forgive(conn, &subjects).await?;
+            sign_ins::reset_failures(conn, &subjects).await?;
             let entry = people::of_own_password(call.tenant(), user, email, by);
             audit::write(conn, &[entry]).await?;
             let reply = match &session {
                 Some((identity, token)) => {
-                    let start = SessionStart { state: &call.state, identity, by, token, place: &place };
+                    let start = SessionStart { state: &call.state, identity, by, token, client: &client };
                     Reply::ok(&start.write(conn).await?)?
                 }
                 None => Reply::no_content(),

@@ -29,7 +29,7 @@ use crate::http::call::Call;
 use crate::http::client_address;
 use crate::http::extract::Body;
 use crate::http::reply::Reply;
-use crate::identity::{self, Actor, Claim, FailedSignIn, Identity, RequestContext, Verdict};
+use crate::identity::{self, Actor, Claim, FailedSignIn, Identity, PasswordCheck, RequestContext};
 use crate::routes::operations::auditing::people;
 use crate::routes::{Answer, State};
 
@@ -43,20 +43,20 @@ pub(crate) async fn create(
     http: HttpRequest,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let mut asked: SignIn = super::users::read_with_secrets(body.required()?, &["password"])?;
-    let password = SecretString::from(std::mem::take(&mut asked.password));
-    check_sign_in(&asked, &password).map_err(ApiError::Refused)?;
-    let place = Place::of(&http, &state);
-    state.identities.admit_unauthenticated(place.address)?;
-    let claim = Claim { email: &asked.email, password, address: place.address };
-    let slug = asked.tenant.as_deref();
+    let mut sign_in: SignIn = super::users::read_with_secrets(body.required()?, &["password"])?;
+    let password = SecretString::from(std::mem::take(&mut sign_in.password));
+    check_sign_in(&sign_in, &password).map_err(ApiError::Refused)?;
+    let client = ClientInfo::of(&http, &state);
+    state.identities.admit_unauthenticated(client.address)?;
+    let claim = Claim { email: &sign_in.email, password, address: client.address };
+    let slug = sign_in.tenant.as_deref();
     let (account, verified, subjects) = match identity::verify(&state, claim).await? {
-        Verdict::Right { account, verified, subjects } => (account, verified, subjects),
-        Verdict::Wrong { account, failures } => {
-            tracing::info!(client.address = ?place.address, "sign-in failed");
+        PasswordCheck::Right { account, verified, subjects } => (account, verified, subjects),
+        PasswordCheck::Wrong { account, failures } => {
+            tracing::info!(client.address = ?client.address, "sign-in failed");
             if let Some(account) = account {
                 let (failures, request) = (Some(failures), request.id.clone());
-                let attempt = FailedSignIn { account, failures, address: place.address, request };
+                let attempt = FailedSignIn { account, failures, address: client.address, request };
                 record_failed_sign_in(&state, attempt, slug);
             }
             return Err(ApiError::SignInFailed("the address or the password is wrong"));
@@ -66,16 +66,16 @@ pub(crate) async fn create(
         return Err(ApiError::SignInFailed("the user is deactivated"));
     }
     let Some(membership) = chosen(&account, slug) else {
-        identity::forgive(&state, &subjects).await?;
+        identity::reset_failures(&state, &subjects).await?;
         let refused = ApiError::Refused(vec![which_tenant(&account)]);
         let request = request.id.clone();
-        let attempt = FailedSignIn { account, failures: None, address: place.address, request };
+        let attempt = FailedSignIn { account, failures: None, address: client.address, request };
         record_failed_sign_in(&state, attempt, slug);
         return Err(refused);
     };
-    state.identities.admit_authenticated(place.address);
-    let begun = Begun { account: &account, membership, verified: &verified, subjects: &subjects };
-    begun.begin(&state, request.into_inner(), &place).await
+    state.identities.admit_authenticated(client.address);
+    let start = VerifiedSignIn { account: &account, membership, verified: &verified, subjects: &subjects };
+    start.create_session(&state, request.into_inner(), &client).await
 }
 
 fn chosen<'a>(account: &'a Account, slug: Option<&str>) -> Option<&'a AccountMembership> {
@@ -110,12 +110,12 @@ fn record_failed_sign_in(state: &State, attempt: FailedSignIn, slug: Option<&str
     rt::spawn(async move { identity::record_failed_sign_in(&state, &tenants, &attempt).await });
 }
 
-pub(crate) struct Place {
+pub(crate) struct ClientInfo {
     pub(crate) address: Option<IpAddr>,
     user_agent: Option<String>,
 }
 
-impl Place {
+impl ClientInfo {
     pub(crate) fn of(http: &HttpRequest, state: &State) -> Self {
         let user_agent = http.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
         Self {
@@ -125,32 +125,32 @@ impl Place {
     }
 }
 
-pub(crate) struct Begun<'a> {
+pub(crate) struct VerifiedSignIn<'a> {
     pub(crate) account: &'a Account,
     pub(crate) membership: &'a AccountMembership,
     pub(crate) verified: &'a str,
     pub(crate) subjects: &'a Subjects,
 }
 
-impl Begun<'_> {
-    async fn begin(
+impl VerifiedSignIn<'_> {
+    async fn create_session(
         &self,
         state: &State,
         request: RequestContext,
-        place: &Place,
+        client: &ClientInfo,
     ) -> Result<HttpResponse, ApiError> {
         let token = new_token();
         let identity = Identity::of_new_session(self.account, self.membership, token.id());
         let by = identity.signs(request, None);
         let (user, verified, subjects) = (self.account.user, self.verified, self.subjects);
-        let start = SessionStart { state, identity: &identity, by: &by, token: &token, place };
+        let start = SessionStart { state, identity: &identity, by: &by, token: &token, client };
         let written = state
             .write(Write::new("sign_in", &by), async |conn: &mut Conn| {
-                if !sign_ins::note(conn, user, verified).await? {
+                if !sign_ins::record_sign_in(conn, user, verified).await? {
                     // The password changed after it was verified.
                     return Err(ApiError::SignInFailed("the address or the password is wrong"));
                 }
-                sign_ins::forgive(conn, subjects).await?;
+                sign_ins::reset_failures(conn, subjects).await?;
                 Ok((Reply::created(&start.write(conn).await?)?, ()))
             })
             .await?;
@@ -170,34 +170,34 @@ pub(crate) struct SessionStart<'a> {
     pub(crate) identity: &'a Identity,
     pub(crate) by: &'a Actor,
     pub(crate) token: &'a SessionToken,
-    pub(crate) place: &'a Place,
+    pub(crate) client: &'a ClientInfo,
 }
 
 impl SessionStart<'_> {
     /// Writes the session and its audit entry. Returns the owner's view.
     pub(crate) async fn write(&self, conn: &mut Conn) -> Result<OwnSession, ApiError> {
-        let Self { state, identity, token, place, .. } = *self;
+        let Self { state, identity, token, client, .. } = *self;
         let hash = token.hash(state.ring());
-        let address = place.address.map(|address| address.to_string());
+        let address = client.address.map(|address| address.to_string());
         let new = NewSession {
             tenant: identity.tenant(),
             id: token.id(),
-            user: identity.known().user.ok_or(ApiError::Broken)?,
+            user: identity.caller().user.ok_or(ApiError::Broken)?,
             hash: &hash,
-            user_agent: place.user_agent.as_deref(),
+            user_agent: client.user_agent.as_deref(),
             address: address.as_deref(),
             idle_seconds: state.session_times.idle.as_secs_f64(),
             seconds: state.session_times.lifetime.as_secs_f64(),
         };
-        let made = sessions::create(conn, new).await.map_err(|error| match error.constraint() {
+        let session = sessions::create(conn, new).await.map_err(|error| match error.constraint() {
             // The membership ended after it was read.
             Some("sessions_membership_fkey") => {
                 ApiError::SignInFailed("you are not a member of the tenant any more")
             }
             _ => error.into(),
         })?;
-        audit::write(conn, &[people::of_session(identity.tenant(), None, Some(&made), self.by)]).await?;
-        own(conn, identity, token, made).await
+        audit::write(conn, &[people::of_session(identity.tenant(), None, Some(&session), self.by)]).await?;
+        own(conn, identity, token, session).await
     }
 }
 
@@ -229,8 +229,8 @@ pub(crate) fn with_cookie(
 /// `GET /sessions`
 pub(crate) async fn list(state: State, identity: Identity) -> Answer<Page<Session>> {
     as_person(&identity)?;
-    let (tenant, current) = (identity.tenant(), identity.known().session);
-    let rows = match identity.known().user {
+    let (tenant, current) = (identity.tenant(), identity.caller().session);
+    let rows = match identity.caller().user {
         Some(user) => {
             let read = state.read(&identity, "list_sessions", async |conn: &mut Conn| {
                 Ok(sessions::list(conn, tenant, user).await?)
@@ -264,7 +264,7 @@ pub(crate) async fn sign_out(call: Call) -> Result<HttpResponse, ApiError> {
 /// `DELETE /sessions/{id}`
 pub(crate) async fn delete(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     as_person(&call.identity)?;
-    let parsed = id.parse::<SessionId>().ok().zip(call.identity.known().user);
+    let parsed = id.parse::<SessionId>().ok().zip(call.identity.caller().user);
     let (session, user) = parsed.ok_or_else(|| no_such(&id))?;
     end(&call, user, session).await
 }
@@ -281,7 +281,7 @@ async fn end(call: &Call, user: UserId, id: SessionId) -> Result<HttpResponse, A
         .await?;
     call.state.identities.forget_session(id);
     let mut response = written.response;
-    if call.identity.known().session == Some(id) {
+    if call.identity.caller().session == Some(id) {
         identity::clear_cookie(response.headers_mut()).map_err(|_never| ApiError::Broken)?;
     }
     Ok(response)
@@ -290,13 +290,13 @@ async fn end(call: &Call, user: UserId, id: SessionId) -> Result<HttpResponse, A
 /// Rejects a key or token that lacks some permissions of its user. One without a user passes: it
 /// has no sessions either.
 pub(crate) fn as_person(identity: &Identity) -> Result<(), ApiError> {
-    let known = identity.known();
-    if known.is_bounded && known.user.is_some() { Err(ApiError::Bounded) } else { Ok(()) }
+    let caller = identity.caller();
+    if caller.is_bounded && caller.user.is_some() { Err(ApiError::Bounded) } else { Ok(()) }
 }
 
 fn current_of(identity: &Identity) -> Result<(UserId, SessionId), ApiError> {
-    let known = identity.known();
-    known.user.zip(known.session).ok_or_else(no_current)
+    let caller = identity.caller();
+    caller.user.zip(caller.session).ok_or_else(no_current)
 }
 
 fn no_current() -> ApiError {

@@ -39,10 +39,10 @@ pub(crate) async fn get(
 pub(crate) async fn patch(call: Call, slug: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
     can_be_there(KIND, &slug)?;
     let (expected, by) = (call.expected()?, &call.by);
-    let asked: sched_wire::TenantPatch =
+    let patch: sched_wire::TenantPatch =
         field_error::read(body.required()?, "").map_err(|one| ApiError::Refused(vec![one]))?;
-    let quotas = identity::quotas(&asked.quotas);
-    let name = asked.name.as_deref();
+    let quotas = identity::quotas(&patch.quotas);
+    let name = patch.name.as_deref();
     let wrong_name = name.and_then(|name| check_display_name(name).err());
     let quotas = match (quotas, wrong_name) {
         (Ok(quotas), None) => quotas,
@@ -129,8 +129,8 @@ pub(crate) async fn usage_of(state: State, identity: Identity, slug: web::Path<S
 }
 
 async fn usage(conn: &mut Conn, tenant: TenantId, slug: String) -> Result<Usage, ApiError> {
-    let (quotas, used) = quotas::used(conn, tenant).await?;
-    Ok(identity::usage(slug, quotas, used))
+    let (quotas, usage) = quotas::usage(conn, tenant).await?;
+    Ok(identity::usage(slug, quotas, usage))
 }
 
 pub(in crate::routes) async fn shown(conn: &mut Conn, slug: &str) -> Result<(Reply, ()), ApiError> {

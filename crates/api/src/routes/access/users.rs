@@ -56,7 +56,7 @@ pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiEr
     };
     let written = call
         .write_installation("create_user", async |conn: &mut Conn| {
-            let made = users::create(conn, new).await.map_err(|error| not_made(error, &spec.email))?;
+            let made = users::create(conn, new).await.map_err(|error| create_refused(error, &spec.email))?;
             audit::write(conn, &[people::of_user("create_user", None, &made, &call.by)]).await?;
             let (id, etag) = (made.id, tag(made.updated_at));
             Ok::<_, ApiError>((Reply::created(&user(made))?.etag(etag), id))
@@ -68,7 +68,7 @@ pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiEr
     Ok(written.response)
 }
 
-fn not_made(error: DbError, email: &str) -> ApiError {
+fn create_refused(error: DbError, email: &str) -> ApiError {
     match error.constraint() {
         Some("users_email_key") => ApiError::Refused(vec![FieldError {
             reason: Reason::AlreadyExists,
@@ -134,7 +134,7 @@ pub(crate) async fn patch(
     let written = call
         .write_installation("patch_user", async |conn: &mut Conn| {
             let first = match is_system_operator {
-                Some(is) => users::set_operator(conn, &email, is).await.map_err(not_shut_out)?,
+                Some(is) => users::set_operator(conn, &email, is).await.map_err(deactivate_refused)?,
                 None => None,
             };
             let patched = users::patch(conn, &email, name.as_deref(), hash.as_deref()).await?;
@@ -182,10 +182,10 @@ fn changes(before: &UserRecord, after: &UserRecord, has_new_password: bool) -> V
 pub(crate) async fn delete(call: Call, email: web::Path<String>) -> Result<HttpResponse, ApiError> {
     can_be_there("user", &email)?;
     let (condition, by) = (call.condition()?, &call.by);
-    let own = call.identity.known().user;
+    let own = call.identity.caller().user;
     let written = call
         .write_installation("delete_user", async |conn: &mut Conn| {
-            let deleted = users::delete(conn, &email).await.map_err(not_shut_out)?;
+            let deleted = users::delete(conn, &email).await.map_err(deactivate_refused)?;
             let deleted = deleted.ok_or_else(|| no_such("user", &email))?;
             condition.check("user", Some(&version_of(deleted.updated_at).to_string()))?;
             if own == Some(deleted.id) {
@@ -238,7 +238,7 @@ async fn set_active(call: &Call, email: &str, is_active: bool) -> Result<HttpRes
         .write_installation(action, async |conn: &mut Conn| {
             let (before, after) = users::set_active(conn, email, is_active)
                 .await
-                .map_err(not_shut_out)?
+                .map_err(deactivate_refused)?
                 .ok_or_else(no_such_user)?;
             let id = after.id;
             if before.is_active != is_active {
@@ -253,7 +253,7 @@ async fn set_active(call: &Call, email: &str, is_active: bool) -> Result<HttpRes
     Ok(written.response)
 }
 
-fn not_shut_out(error: ActiveError) -> ApiError {
+fn deactivate_refused(error: ActiveError) -> ApiError {
     let message = error.to_string();
     let reason = match error {
         ActiveError::LastOwner(_) => Reason::LastOwner,

@@ -14,7 +14,7 @@ use sched_model::{Conn, DbError, PageRequest, events::append, identity::audit};
 use sched_wire::{BASE_PATH, Function, FunctionsQuery, Page};
 use serde_json::json;
 
-use crate::convert::manifest::Checked;
+use crate::convert::manifest::CheckedManifest;
 use crate::convert::{IntoDomain, hidden, response, spec};
 use crate::error::ApiError;
 use crate::error::field_error::{FieldError, Reason};
@@ -101,7 +101,8 @@ async fn write(
     if !unknown.is_empty() {
         return Err(ApiError::Refused(unknown.iter().map(|pointer| spec::sent_back("", pointer)).collect()));
     }
-    let checked = Checked { functions: vec![(String::new(), settings)], ..Checked::default() };
+    let checked =
+        CheckedManifest { functions: vec![(String::new(), settings)], ..CheckedManifest::default() };
     let missing = missing_secrets(conn, tenant, &checked).await?;
     if !missing.is_empty() {
         return Err(ApiError::Refused(missing));
@@ -138,10 +139,10 @@ pub(crate) fn written(change: Change, name: &str, by: &Actor) -> NewEvent {
         Change::Created => append::FUNCTION_CREATED,
         Change::Updated | Change::Unchanged => append::FUNCTION_UPDATED,
     };
-    told(event_type, name, by)
+    function_event(event_type, name, by)
 }
 
-fn told(event_type: &'static str, name: &str, by: &Actor) -> NewEvent {
+fn function_event(event_type: &'static str, name: &str, by: &Actor) -> NewEvent {
     event(by.tenant, None, event_type, json!({"name": name, "by": by.source}))
 }
 
@@ -163,7 +164,7 @@ pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpRe
                 .await
                 .map_err(|error| refused(error, KIND, &name))?;
             audit::write(conn, &[auditing::of_deleted_function(&function, by)]).await?;
-            tell(conn, append::FUNCTION_DELETED, &name, by).await?;
+            append_event(conn, append::FUNCTION_DELETED, &name, by).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;
@@ -220,7 +221,7 @@ async fn set_active(call: &Call, name: &str, is_active: bool) -> Result<HttpResp
                     address: by.address.clone(),
                 };
                 audit::write(conn, &[entry]).await?;
-                tell(conn, event_type, name, by).await?;
+                append_event(conn, event_type, name, by).await?;
                 tracing::info!(function.name = name, action, "function switched");
             }
             shown(conn, tenant, name).await
@@ -247,6 +248,11 @@ pub(in crate::routes) async fn found(
     functions::by_name(conn, tenant, name).await?.ok_or_else(|| no_such(KIND, name))
 }
 
-async fn tell(conn: &mut Conn, event_type: &'static str, name: &str, by: &Actor) -> Result<(), ApiError> {
-    Ok(append::append(conn, &[told(event_type, name, by)]).await?)
+async fn append_event(
+    conn: &mut Conn,
+    event_type: &'static str,
+    name: &str,
+    by: &Actor,
+) -> Result<(), ApiError> {
+    Ok(append::append(conn, &[function_event(event_type, name, by)]).await?)
 }

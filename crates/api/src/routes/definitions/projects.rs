@@ -26,7 +26,7 @@ use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
 use crate::routes::etag::{can_be_there, event, no_such, refused, tag};
-use crate::routes::jobs::{Cancellation, Told, tell_of_cancelled, tell_within};
+use crate::routes::jobs::{Cancellation, JobEvent, append_cancelled_runs, append_project_job_events};
 use crate::routes::operations::auditing::plain;
 use crate::routes::{Answer, State, built_in, operations::auditing};
 
@@ -105,7 +105,7 @@ pub(crate) async fn delete(
     let (tenant, expected, by) = (call.tenant(), call.expected()?, &call.by);
     can_be_there(KIND, &name)?;
     let order = Order { by: &by.actor, reason: Some("its project was deleted") };
-    let asked = projects::DeleteRequest {
+    let request = projects::DeleteRequest {
         tenant,
         name: &name,
         expected,
@@ -115,24 +115,25 @@ pub(crate) async fn delete(
     };
     let written = call
         .write("delete_project", async |conn: &mut Conn| {
-            let deleted = projects::delete(conn, &asked).await.map_err(|error| not_deleted(error, &name))?;
+            let deleted =
+                projects::delete(conn, &request).await.map_err(|error| not_deleted(error, &name))?;
             let functions: Vec<&str> =
                 deleted.jobs.iter().map(|job| job.before.settings.function.as_str()).collect();
             built_in::functions(conn, &call.identity, &functions).await?;
             let mut entries = Vec::new();
-            let mut told = Vec::new();
+            let mut deleted_jobs = Vec::new();
             for DeletedJob { before, after, .. } in &deleted.jobs {
                 let settings = (Some(&before.settings), None);
                 entries.push(auditing::of_changed_job("delete_job", after.id, settings, by));
-                told.push(Told { event_type: append::JOB_DELETED, job: after });
+                deleted_jobs.push(JobEvent { event_type: append::JOB_DELETED, job: after });
             }
             let project = &deleted.project;
             entries.push(entry("delete_project", Some(&project.settings), None, by));
             audit::write(conn, &entries).await?;
-            tell_within(conn, Some(project.id), &told, by).await?;
+            append_project_job_events(conn, Some(project.id), &deleted_jobs, by).await?;
             for job in &deleted.jobs {
                 let cancellation = Cancellation { job: &job.after, runs: &job.cancelled, order };
-                tell_of_cancelled(conn, tenant, cancellation).await?;
+                append_cancelled_runs(conn, tenant, cancellation).await?;
             }
             let payload = json!({"name": project.settings.name, "jobs": deleted.jobs.len(), "by": by.source});
             append::append(conn, &[event(tenant, Some(project.id), append::PROJECT_DELETED, payload)])

@@ -96,7 +96,7 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
         tracing::info!(queue.name = settings.name, "queue written");
-        tell_workers(&call.state, &[settings.name]).await;
+        notify_workers(&call.state, &[settings.name]).await;
     }
     Ok(written.response)
 }
@@ -162,7 +162,7 @@ pub(in crate::routes) async fn shown(
     Ok((Reply::ok(&show(queue))?.etag(etag), ()))
 }
 
-pub(crate) async fn tell_workers(state: &State, queues: &[String]) {
+pub(crate) async fn notify_workers(state: &State, queues: &[String]) {
     state.hint("workers", async |conn: &mut Conn| notify::dispatches_waiting(conn, queues).await).await;
 }
 

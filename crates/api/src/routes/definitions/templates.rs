@@ -15,7 +15,7 @@ use sched_model::{Conn, DbResult, events::append, identity::audit};
 use sched_wire::{BASE_PATH, InstantiateRequest, JobSpec, Page, PageQuery, Template};
 use serde_json::{Value, json};
 
-use crate::convert::template::{Made, read_template, show, spec_of};
+use crate::convert::template::{TemplateInstance, read_template, show, spec_of};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::call::Call;
@@ -108,7 +108,7 @@ pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpRe
             condition.check(KIND, Some(&template.version.to_string()))?;
             let before = template.settings();
             audit::write(conn, &[entry("delete_template", Some(&before), None, by)]).await?;
-            append::append(conn, &[told(append::TEMPLATE_DELETED, &template, by)]).await?;
+            append::append(conn, &[template_event(append::TEMPLATE_DELETED, &template, by)]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;
@@ -125,13 +125,13 @@ pub(crate) async fn render(
     name: web::Path<String>,
     body: Body,
 ) -> Answer<JobSpec> {
-    let asked: InstantiateRequest = body.read_or_default()?;
+    let request: InstantiateRequest = body.read_or_default()?;
     let tenant = identity.tenant();
     can_be_there(KIND, &name)?;
     let found = state
         .read(&identity, "render_template", async |conn: &mut Conn| found(conn, tenant, &name).await)
         .await?;
-    Ok(web::Json(spec_of(Made::of(&found, &asked, &state.default_timezone)?)))
+    Ok(web::Json(spec_of(TemplateInstance::of(&found, &request, &state.default_timezone)?)))
 }
 
 /// `POST /templates/{name}/instantiate`
@@ -140,7 +140,7 @@ pub(crate) async fn instantiate(
     name: web::Path<String>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let asked: InstantiateRequest = body.read_or_default()?;
+    let request: InstantiateRequest = body.read_or_default()?;
     let version = call.if_match()?;
     can_be_there(KIND, &name)?;
     let written = call
@@ -150,8 +150,8 @@ pub(crate) async fn instantiate(
             if version.is_some_and(|version| version != template.version) {
                 return Err(ApiError::OtherVersion { found: template.version });
             }
-            let made = Made::of(&template, &asked, &call.state.default_timezone)?;
-            make(conn, &call, &made, asked.replace).await
+            let instance = TemplateInstance::of(&template, &request, &call.state.default_timezone)?;
+            create_job(conn, &call, &instance, request.replace).await
         })
         .await?;
     if let Some((id, job)) = written.extra {
@@ -160,13 +160,13 @@ pub(crate) async fn instantiate(
     Ok(written.response)
 }
 
-async fn make(
+async fn create_job(
     conn: &mut Conn,
     call: &Call,
-    made: &Made,
+    instance: &TemplateInstance,
     replaces: bool,
 ) -> Result<(Reply, (String, String)), ApiError> {
-    let (tenant, by, settings) = (call.tenant(), &call.by, &made.settings);
+    let (tenant, by, settings) = (call.tenant(), &call.by, &instance.settings);
     let mut functions = vec![settings.function.as_str()];
     let present = jobs::by_name(conn, tenant, &settings.name).await?;
     functions.extend(present.as_ref().map(|job| job.settings.function.as_str()));
@@ -174,17 +174,17 @@ async fn make(
     let mode = if replaces { SaveMode::Upsert } else { SaveMode::Create };
     let saved = jobs::save(conn, tenant, settings, Writing::new(mode, &by.source))
         .await
-        .map_err(|error| made.refused(field_error::save_refused(error, "")))?;
+        .map_err(|error| instance.refused(field_error::save_refused(error, "")))?;
     let before = saved.job.state.made_from.as_ref().and_then(|kept| kept.get("template")?.as_str());
-    if saved.change != Change::Created && before != Some(&*made.made_from.template) {
+    if saved.change != Change::Created && before != Some(&*instance.made_from.template) {
         // A rejected request stores nothing.
-        return Err(made.refused(taken(&saved.job, &made.made_from.template)));
+        return Err(instance.refused(name_taken(&saved.job, &instance.made_from.template)));
     }
-    let is_news = templates::note(conn, tenant, saved.job.id, &made.made_from).await?;
+    let is_news = templates::store_origin(conn, tenant, saved.job.id, &instance.made_from).await?;
     if saved.change != Change::Unchanged || is_news {
         let mut entry = auditing::of_job(&saved, by);
         if let Some(Value::Object(after)) = &mut entry.after {
-            after.insert("made_from".to_owned(), plain(&made.made_from));
+            after.insert("made_from".to_owned(), plain(&instance.made_from));
         }
         audit::write(conn, &[entry]).await?;
     }
@@ -194,12 +194,12 @@ async fn make(
         Change::Unchanged => None,
     };
     if let Some(event_type) = event_type {
-        let told = job_routes::Told { event_type, job: &saved.job };
-        job_routes::tell(conn, &[told], by).await?;
+        let job_event = job_routes::JobEvent { event_type, job: &saved.job };
+        job_routes::append_job_events(conn, &[job_event], by).await?;
     }
     let done = (saved.job.id.to_string(), saved.job.settings.name.clone());
     let job = Job {
-        state: jobs::JobState { made_from: Some(plain(&made.made_from)), ..saved.job.state },
+        state: jobs::JobState { made_from: Some(plain(&instance.made_from)), ..saved.job.state },
         ..saved.job
     };
     let reply = match saved.change {
@@ -209,7 +209,7 @@ async fn make(
     Ok((reply, done))
 }
 
-fn taken(job: &Job, template: &str) -> ApiError {
+fn name_taken(job: &Job, template: &str) -> ApiError {
     let message = format!(
         "a job named {:?} exists already and was not made from the template {template:?}; delete it first, or give another name",
         job.settings.name
@@ -234,11 +234,11 @@ pub(crate) async fn write(
         Change::Updated => ("update_template", append::TEMPLATE_UPDATED),
     };
     notes.entries.push(entry(action, saved.before.as_ref(), Some(settings), by));
-    notes.events.push(told(event_type, &saved.template, by));
+    notes.events.push(template_event(event_type, &saved.template, by));
     Ok(saved)
 }
 
-fn told(event_type: &'static str, template: &TemplateRecord, by: &Actor) -> NewEvent {
+fn template_event(event_type: &'static str, template: &TemplateRecord, by: &Actor) -> NewEvent {
     let payload = json!({"name": template.name, "version": template.version, "by": by.source});
     event(by.tenant, None, event_type, payload)
 }

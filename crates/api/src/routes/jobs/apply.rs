@@ -36,7 +36,7 @@ use sched_runtime::exit;
 use sched_wire::{Applied, ApplyQuery, ApplyResult, FieldChange, Kind};
 use serde_json::Value;
 
-use crate::convert::manifest::{self, Checked};
+use crate::convert::manifest::{self, CheckedManifest};
 use crate::convert::{IntoWire, hidden};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
@@ -46,7 +46,7 @@ use crate::http::reply::Reply;
 use crate::http::route::allowed;
 use crate::identity::{Actor, Identity};
 use crate::routes::etag::{is_system_queue, may_touch_built_in};
-use crate::routes::jobs::{Told, tell};
+use crate::routes::jobs::{JobEvent, append_job_events};
 use crate::routes::notes::Notes;
 use crate::routes::{
     built_in, compute,
@@ -92,7 +92,7 @@ pub(crate) async fn apply(
         .await?;
     if let Some(((items, changed), queues)) = written.extra {
         if !queues.is_empty() {
-            crate::routes::definitions::queues::tell_workers(&call.state, &queues).await;
+            crate::routes::definitions::queues::notify_workers(&call.state, &queues).await;
         }
         if changed > 0 && !checked.rules.is_empty() {
             call.state
@@ -104,7 +104,7 @@ pub(crate) async fn apply(
     Ok(written.response)
 }
 
-async fn judge(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> Result<(), ApiError> {
+async fn validate(conn: &mut Conn, tenant: TenantId, checked: &CheckedManifest) -> Result<(), ApiError> {
     let mut mistakes = checked.mistakes.clone();
     match look_up(conn, tenant, checked).await {
         Ok(missing) => mistakes.extend(missing),
@@ -117,7 +117,7 @@ async fn judge(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> Result<(
     if mistakes.is_empty() { Ok(()) } else { Err(ApiError::Refused(mistakes)) }
 }
 
-async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<FieldError>> {
+async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &CheckedManifest) -> DbResult<Vec<FieldError>> {
     let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
     let mut functions: HashMap<&str, Option<Option<Value>>> = HashMap::new();
     let mut projects: HashMap<&str, bool> = HashMap::new();
@@ -156,7 +156,11 @@ fn unfit_args(schema: Option<&Value>, at: &str, job: &JobSettings) -> Vec<FieldE
     misfits.map(|misfit| field_error::unfit(misfit, at)).collect()
 }
 
-async fn missing_jobs(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<FieldError>> {
+async fn missing_jobs(
+    conn: &mut Conn,
+    tenant: TenantId,
+    checked: &CheckedManifest,
+) -> DbResult<Vec<FieldError>> {
     let own: BTreeSet<&str> = checked.job_names.iter().map(String::as_str).collect();
     let named = checked.jobs.iter().flat_map(|(_, job)| &job.after).map(|after| after.job.as_str());
     let others: BTreeSet<&str> = named.filter(|name| !own.contains(name)).collect();
@@ -173,7 +177,7 @@ async fn missing_jobs(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> D
 async fn missing_calendars(
     conn: &mut Conn,
     tenant: TenantId,
-    checked: &Checked,
+    checked: &CheckedManifest,
 ) -> DbResult<Vec<FieldError>> {
     let mut known: BTreeSet<&str> = checked.calendar_names.iter().map(String::as_str).collect();
     let named = || checked.jobs.iter().flat_map(|(_, job)| &job.calendars);
@@ -195,7 +199,7 @@ async fn missing_calendars(
 pub(crate) async fn missing_secrets(
     conn: &mut Conn,
     tenant: TenantId,
-    checked: &Checked,
+    checked: &CheckedManifest,
 ) -> DbResult<Vec<FieldError>> {
     let of_function = |(at, function): &(String, FunctionSettings)| {
         let named = named_secrets(&function.handler_config).into_iter();
@@ -220,7 +224,7 @@ fn missing(pointer: String, kind: &str, name: &str) -> FieldError {
 struct Work<'a> {
     tenant: TenantId,
     by: &'a Actor,
-    checked: &'a Checked,
+    checked: &'a CheckedManifest,
     /// The current item: the transaction's error has no place for its position.
     at: Mutex<String>,
     /// A thousand jobs may name the same calendar.
@@ -230,7 +234,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Runs again after a serialization conflict.
     async fn run(&self, conn: &mut Conn, identity: &Identity) -> Result<Vec<Applied>, ApiError> {
-        judge(conn, self.tenant, self.checked).await?;
+        validate(conn, self.tenant, self.checked).await?;
         let (jobs, functions) = self
             .checked
             .jobs
@@ -256,8 +260,8 @@ impl Work<'_> {
         let (mut applied, saved) = written.map_err(|error| self.refused(error))?;
         let others = notifications::applied::write(conn, self.checked, self.by, &mut notes).await?;
         notes.write(conn).await?;
-        let told: Vec<Told<'_>> = saved.iter().filter_map(|(_, saved)| told(saved)).collect();
-        tell(conn, &told, self.by).await?;
+        let events: Vec<JobEvent<'_>> = saved.iter().filter_map(|(_, saved)| job_event(saved)).collect();
+        append_job_events(conn, &events, self.by).await?;
         let jobs = saved.into_iter().map(|(position, saved)| Ok((position, applied_job(saved)?)));
         applied.extend(in_order(jobs.collect::<Result<_, ApiError>>()?).chain(others));
         Ok(applied)
@@ -442,13 +446,13 @@ impl Work<'_> {
     }
 }
 
-fn told(saved: &SavedJob) -> Option<Told<'_>> {
+fn job_event(saved: &SavedJob) -> Option<JobEvent<'_>> {
     let event_type = match saved.change {
         Change::Created => append::JOB_CREATED,
         Change::Updated => append::JOB_UPDATED,
         Change::Unchanged => return None,
     };
-    Some(Told { event_type, job: &saved.job })
+    Some(JobEvent { event_type, job: &saved.job })
 }
 
 fn applied_job(saved: SavedJob) -> Result<Applied, ApiError> {

@@ -13,7 +13,7 @@ use sched_model::{Conn, DbError, PageRequest, events::append, identity::audit};
 use sched_wire::RollbackRequest;
 use serde_json::Value;
 
-use super::{Told, auditing, built_in, created, find, no_such_job, shown, tell};
+use super::{JobEvent, append_job_events, auditing, built_in, created, find, no_such_job, shown};
 use crate::convert::merge_patch::merged;
 use crate::convert::{response, spec};
 use crate::database::requests::Written;
@@ -44,7 +44,7 @@ pub(crate) async fn put(call: Call, job: web::Path<String>, body: Body) -> Resul
                 return Err(no_such_job(&job));
             }
             condition.check("job", before(&saved).map(|version| version.to_string()).as_deref())?;
-            note(conn, &saved, None, &call.by).await
+            record_change(conn, &saved, None, &call.by).await
         })
         .await?;
     Ok(logged(written))
@@ -59,7 +59,7 @@ pub(crate) async fn patch(call: Call, job: web::Path<String>, body: Body) -> Res
             "must be an object of the fields to change",
         )]));
     }
-    modify(&call, call.condition()?, &job, How::Patch(&patch)).await
+    modify(&call, call.condition()?, &job, JobChange::Patch(&patch)).await
 }
 
 /// `POST /jobs/{id-or-name}/rollback`
@@ -68,18 +68,18 @@ pub(crate) async fn rollback(
     job: web::Path<String>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let asked: RollbackRequest =
+    let request: RollbackRequest =
         field_error::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
-    modify(&call, call.condition()?, &job, How::Rollback(asked.version)).await
+    modify(&call, call.condition()?, &job, JobChange::Rollback(request.version)).await
 }
 
 #[derive(Debug, Clone, Copy)]
-enum How<'a> {
+enum JobChange<'a> {
     Patch(&'a Value),
     Rollback(i64),
 }
 
-impl How<'_> {
+impl JobChange<'_> {
     const fn name(self) -> &'static str {
         match self {
             Self::Patch(_) => "patch_job",
@@ -134,7 +134,7 @@ async fn modify(
     call: &Call,
     condition: Condition,
     job: &str,
-    how: How<'_>,
+    how: JobChange<'_>,
 ) -> Result<HttpResponse, ApiError> {
     let by = &call.by;
     let tenant = call.tenant();
@@ -157,7 +157,7 @@ async fn modify(
                     }
                     Some(_) | None => {}
                 }
-                note(conn, &saved, how.action(), by).await
+                record_change(conn, &saved, how.action(), by).await
             })
             .await;
         match written {
@@ -174,14 +174,14 @@ async fn modify(
 async fn write(
     conn: &mut Conn,
     settings: &JobSettings,
-    how: How<'_>,
+    how: JobChange<'_>,
     by: &Actor,
 ) -> Result<SavedJob, SaveError> {
     match how {
-        How::Patch(_) => {
+        JobChange::Patch(_) => {
             jobs::save(conn, by.tenant, settings, Writing::new(SaveMode::Upsert, &by.source)).await
         }
-        How::Rollback(_) => jobs::roll_back(conn, by.tenant, settings, &by.source).await,
+        JobChange::Rollback(_) => jobs::roll_back(conn, by.tenant, settings, &by.source).await,
     }
 }
 
@@ -208,7 +208,7 @@ fn before(saved: &SavedJob) -> Option<i64> {
     }
 }
 
-async fn note(
+async fn record_change(
     conn: &mut Conn,
     saved: &SavedJob,
     action: Option<&'static str>,
@@ -228,7 +228,7 @@ async fn note(
         }
     };
     audit::write(conn, &[entry]).await?;
-    tell(conn, &[Told { event_type, job: &saved.job }], by).await?;
+    append_job_events(conn, &[JobEvent { event_type, job: &saved.job }], by).await?;
     let reply = match saved.change {
         Change::Created => created(saved.job.clone())?,
         Change::Updated | Change::Unchanged => shown(conn, tenant, saved.job.clone()).await?,

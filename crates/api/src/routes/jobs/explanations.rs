@@ -52,7 +52,7 @@ pub(crate) async fn of_job(
     });
     let mut explained = explained.await?.map_err(refused)?;
     if window.is_instant && explained.summary.fire_times == 0 {
-        let around = Around { state: &state, identity: &identity, job: &job, now: explained.now };
+        let around = NearestFireSearch { state: &state, identity: &identity, job: &job, now: explained.now };
         let before = around.find(window.from, Side::Before).await?;
         let after = around.find(window.to, Side::After).await?;
         explained.nearest = Some(nearest(window.from, before, after));
@@ -66,14 +66,14 @@ enum Side {
     After,
 }
 
-struct Around<'a> {
+struct NearestFireSearch<'a> {
     state: &'a State,
     identity: &'a Identity,
     job: &'a Job,
     now: DateTime<Utc>,
 }
 
-impl Around<'_> {
+impl NearestFireSearch<'_> {
     /// A frequent schedule needs a short window only; a rare one is cheap in a long window.
     async fn find(&self, at: DateTime<Utc>, side: Side) -> Result<Option<NearestFire>, ApiError> {
         let (mut empty, mut reach) = (TimeDelta::zero(), NEAR);
@@ -86,7 +86,7 @@ impl Around<'_> {
             if side == Side::Before && to <= self.job.state.created_at {
                 return Ok(None);
             }
-            match self.look(from, to, side).await? {
+            match self.search(from, to, side).await? {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) if reach >= FAR => return Ok(None),
                 Ok(None) => (empty, reach) = (reach, (reach * 12).min(FAR)),
@@ -97,7 +97,7 @@ impl Around<'_> {
         Ok(None)
     }
 
-    async fn look(
+    async fn search(
         &self,
         from: DateTime<Utc>,
         to: DateTime<Utc>,
@@ -110,7 +110,10 @@ impl Around<'_> {
                 Ok(history::evidence(conn, self.identity.tenant(), request).await?)
             })
             .await?;
-        compute(move || explain(&evidence, from, to).map(|told| outermost(told, side == Side::Before))).await
+        compute(move || {
+            explain(&evidence, from, to).map(|explanation| outermost(explanation, side == Side::Before))
+        })
+        .await
     }
 }
 

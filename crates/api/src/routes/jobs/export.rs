@@ -84,15 +84,15 @@ async fn jobs_of(conn: &mut Conn, tenant: TenantId, query: &ExportQuery) -> DbRe
     jobs::list(conn, tenant, &List { project, name_prefix, ..List::default() }, ROWS).await
 }
 
-async fn part(conn: &mut Conn, who: &Identity, query: &ExportQuery) -> Result<Manifest, ApiError> {
-    let tenant = who.tenant();
+async fn part(conn: &mut Conn, identity: &Identity, query: &ExportQuery) -> Result<Manifest, ApiError> {
+    let tenant = identity.tenant();
     let jobs = jobs_of(conn, tenant, query).await?;
     let named: BTreeSet<&str> = jobs.iter().map(|job| job.settings.function.as_str()).collect();
     let functions = functions::by_names(conn, tenant, &Vec::from_iter(named)).await?;
     let named = jobs.iter().filter_map(|job| job.settings.queue.clone());
     let named: BTreeSet<String> =
         named.chain(functions.iter().map(|function| function.settings.queue.clone())).collect();
-    let queues = queues_of(conn, who, Some(&Vec::from_iter(named))).await?;
+    let queues = queues_of(conn, identity, Some(&Vec::from_iter(named))).await?;
     let named: BTreeSet<&String> = jobs.iter().flat_map(|job| &job.settings.calendars).collect();
     let named: Vec<String> = named.into_iter().cloned().collect();
     let calendars = calendars::by_names(conn, tenant, &named).await?.into_iter();
@@ -106,8 +106,8 @@ async fn part(conn: &mut Conn, who: &Identity, query: &ExportQuery) -> Result<Ma
 }
 
 /// Rules are read before the channels that they name.
-async fn all_but_jobs(conn: &mut Conn, who: &Identity) -> Result<Manifest, ApiError> {
-    let tenant = who.tenant();
+async fn all_but_jobs(conn: &mut Conn, identity: &Identity) -> Result<Manifest, ApiError> {
+    let tenant = identity.tenant();
     let rules = rules::list(conn, tenant, None, ROWS).await?.into_iter();
     let channels = channels::list(conn, tenant, None, ROWS).await?.into_iter();
     let templates = templates::list(conn, tenant, None, ROWS).await?.into_iter();
@@ -117,7 +117,7 @@ async fn all_but_jobs(conn: &mut Conn, who: &Identity) -> Result<Manifest, ApiEr
             .into_iter();
     let calendars = calendars::list(conn, tenant, None, ROWS).await?.into_iter();
     Ok(Manifest {
-        queues: queues_of(conn, who, None).await?,
+        queues: queues_of(conn, identity, None).await?,
         calendars: calendars.map(calendar::spec).collect::<Result<_, _>>()?,
         task_functions: own(functions)?,
         templates: templates.map(template::spec).collect::<Result<_, _>>()?,
@@ -131,17 +131,17 @@ async fn all_but_jobs(conn: &mut Conn, who: &Identity) -> Result<Manifest, ApiEr
 /// default queue.
 async fn queues_of(
     conn: &mut Conn,
-    who: &Identity,
+    identity: &Identity,
     names: Option<&[String]>,
 ) -> DbResult<Vec<QueueDefinition>> {
-    if !who.known().permissions.has(Permission::QueuesRead) {
+    if !identity.caller().permissions.has(Permission::QueuesRead) {
         return Ok(Vec::new());
     }
     let untouched = QueueDefinition { name: DEFAULT_QUEUE.to_owned(), ..QueueDefinition::default() };
     let says_more =
         |found: &QueueDefinition| QueueDefinition { description: None, ..found.clone() } != untouched;
-    let all = queues::settings(conn, who.tenant(), names, ROWS).await?.into_iter();
-    let own = all.filter(|found| !is_system_queue(who.tenant(), &found.name)).map(queue::definition);
+    let all = queues::settings(conn, identity.tenant(), names, ROWS).await?.into_iter();
+    let own = all.filter(|found| !is_system_queue(identity.tenant(), &found.name)).map(queue::definition);
     Ok(own.filter(says_more).collect())
 }
 

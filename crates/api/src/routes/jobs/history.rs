@@ -10,7 +10,7 @@ use sched_wire::{
     RunsQuery,
 };
 
-use super::{find_ever, no_such_job};
+use super::{find_with_deleted, no_such_job};
 use crate::convert::response;
 use crate::error::ApiError;
 use crate::http::extract::Query;
@@ -88,7 +88,7 @@ pub(crate) async fn executions(
 }
 
 async fn find(conn: &mut Conn, tenant: TenantId, job: &str) -> Result<JobId, ApiError> {
-    Ok(find_ever(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?.id)
+    Ok(find_with_deleted(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?.id)
 }
 
 fn show_version(version: &Kept, before: Option<&Kept>) -> Result<JobVersion, ApiError> {

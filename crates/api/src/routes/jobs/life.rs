@@ -12,7 +12,8 @@ use sched_model::{Conn, DbResult, events::append, identity::audit};
 use sched_wire::{JobDeleted, RestoreRequest};
 
 use super::{
-    Cancellation, Told, auditing, built_in, entity_tag, find, no_such_job, shown, tell, tell_of_cancelled,
+    Cancellation, JobEvent, append_cancelled_runs, append_job_events, auditing, built_in, entity_tag, find,
+    no_such_job, shown,
 };
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
@@ -31,21 +32,22 @@ pub(crate) async fn delete(call: Call, job: web::Path<String>) -> Result<HttpRes
             let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
             built_in::functions(conn, &call.identity, &[&found.settings.function]).await?;
             let order = Order { by: &by.actor, reason: Some("the job was deleted") };
-            let asked = DeleteRequest { tenant, job: found.id, version, source: &by.source, order };
-            let deleted = jobs::delete(conn, &asked).await;
+            let request = DeleteRequest { tenant, job: found.id, version, source: &by.source, order };
+            let deleted = jobs::delete(conn, &request).await;
             match deleted.map_err(|error| field_error::save_refused(error, ""))? {
                 Deleted::Done { before, after, cancelled } => {
                     let settings = (Some(&before.settings), None);
                     let entry = auditing::of_changed_job("delete_job", after.id, settings, by);
                     audit::write(conn, &[entry]).await?;
-                    tell(conn, &[Told { event_type: append::JOB_DELETED, job: &after }], by).await?;
+                    append_job_events(conn, &[JobEvent { event_type: append::JOB_DELETED, job: &after }], by)
+                        .await?;
                     let cancellation = Cancellation { job: &after, runs: &cancelled, order };
-                    tell_of_cancelled(conn, tenant, cancellation).await?;
-                    Ok((gone(&after, cancelled.len())?, (after.id, after.settings.name.clone())))
+                    append_cancelled_runs(conn, tenant, cancellation).await?;
+                    Ok((deleted_reply(&after, cancelled.len())?, (after.id, after.settings.name.clone())))
                 }
                 Deleted::NoSuchJob => Err(no_such_job(&job)),
                 Deleted::OtherVersion(found) => Err(ApiError::OtherVersion { found }),
-                Deleted::Followed(names) => Err(followed(&names)),
+                Deleted::Followed(names) => Err(followed_error(&names)),
             }
         })
         .await?;
@@ -55,12 +57,12 @@ pub(crate) async fn delete(call: Call, job: web::Path<String>) -> Result<HttpRes
     Ok(written.response)
 }
 
-fn gone(job: &Job, cancelled: usize) -> Result<Reply, ApiError> {
+fn deleted_reply(job: &Job, cancelled: usize) -> Result<Reply, ApiError> {
     let (job_id, name, version) = (job.id.0, job.settings.name.clone(), job.state.version);
     Ok(Reply::ok(&JobDeleted { job_id, name, version, cancelled })?.etag(entity_tag(job)))
 }
 
-fn followed(names: &[String]) -> ApiError {
+fn followed_error(names: &[String]) -> ApiError {
     let message = format!(
         "{} {} after it and would wait for ever; take it from `after` there, or delete {} first",
         names.join(", "),
@@ -77,28 +79,33 @@ pub(crate) async fn restore(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let (tenant, version, by) = (call.tenant(), call.if_match()?, &call.by);
-    let asked: RestoreRequest = body.read_or_default()?;
-    if let Some(Err(message)) = asked.name.as_deref().map(|name| check_name(name, LONGEST_NAME)) {
+    let request: RestoreRequest = body.read_or_default()?;
+    if let Some(Err(message)) = request.name.as_deref().map(|name| check_name(name, LONGEST_NAME)) {
         return Err(ApiError::Refused(vec![FieldError::invalid("/name", message)]));
     }
     let written = call
         .write("restore_job", async |conn: &mut Conn| {
-            let found = meant(conn, tenant, &job, asked.name.as_deref()).await?;
+            let found = job_to_restore(conn, tenant, &job, request.name.as_deref()).await?;
             let found = found.ok_or_else(|| no_such_job(&job))?;
             built_in::functions(conn, &call.identity, &[&found.settings.function]).await?;
-            let name = asked.name.as_deref();
+            let name = request.name.as_deref();
             let restoring = Request { tenant, job: found.id, name, version, source: &by.source };
             match jobs::restore(conn, &restoring).await.map_err(refused)? {
                 Restored::Done { after, .. } => {
                     let settings = (None, Some(&after.settings));
                     let entry = auditing::of_changed_job("restore_job", after.id, settings, by);
                     audit::write(conn, &[entry]).await?;
-                    tell(conn, &[Told { event_type: append::JOB_RESTORED, job: &after }], by).await?;
+                    append_job_events(
+                        conn,
+                        &[JobEvent { event_type: append::JOB_RESTORED, job: &after }],
+                        by,
+                    )
+                    .await?;
                     let restored = (after.id, after.settings.name.clone());
                     Ok((shown(conn, tenant, *after).await?, Some(restored)))
                 }
                 Restored::Unchanged(job) => Ok((shown(conn, tenant, *job).await?, None)),
-                Restored::OtherName(job) => Err(keeps_its_name(&job.settings.name)),
+                Restored::OtherName(job) => Err(name_error(&job.settings.name)),
                 Restored::NoSuchJob => Err(no_such_job(&job)),
                 Restored::OtherVersion(found) => Err(ApiError::OtherVersion { found }),
             }
@@ -114,12 +121,17 @@ pub(crate) async fn restore(
 ///
 /// A job that was restored since, under its name or the `new` one, still counts as deleted last: a
 /// repeated request means this job and not an older one.
-async fn meant(conn: &mut Conn, tenant: TenantId, text: &str, new: Option<&str>) -> DbResult<Option<Job>> {
+async fn job_to_restore(
+    conn: &mut Conn,
+    tenant: TenantId,
+    text: &str,
+    new: Option<&str>,
+) -> DbResult<Option<Job>> {
     if text.contains('\0') {
         return Ok(None);
     }
     if let Ok(id) = text.parse()
-        && let Some(job) = jobs::by_id_ever(conn, tenant, JobId(id)).await?
+        && let Some(job) = jobs::by_id_with_deleted(conn, tenant, JobId(id)).await?
     {
         return Ok(Some(job));
     }
@@ -152,7 +164,7 @@ fn refused(error: SaveError) -> ApiError {
     }])
 }
 
-fn keeps_its_name(name: &str) -> ApiError {
+fn name_error(name: &str) -> ApiError {
     let message =
         format!("the job is there, as {name:?}; only one that is deleted is restored under another name");
     ApiError::Refused(vec![FieldError {

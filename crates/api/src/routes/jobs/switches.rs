@@ -25,21 +25,21 @@ const LONGEST_REASON: usize = 500;
 const NEVER: &str = "never";
 
 pub(in crate::routes) async fn pause(call: &Call, job: &str, body: Body) -> Result<HttpResponse, ApiError> {
-    let asked: PauseRequest = body.read_or_default()?;
-    if asked.reason.as_ref().is_some_and(|reason| reason.chars().count() > LONGEST_REASON) {
+    let request: PauseRequest = body.read_or_default()?;
+    if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > LONGEST_REASON) {
         return Err(refused("/reason", format!("must be no longer than {LONGEST_REASON} characters")));
     }
-    let wanted = Wanted::Pause { reason: asked.reason.as_deref(), until: asked.until.as_deref() };
-    turn(call, job, wanted).await
+    let command = SwitchCommand::Pause { reason: request.reason.as_deref(), until: request.until.as_deref() };
+    switch_job(call, job, command).await
 }
 
 pub(in crate::routes) async fn resume(call: &Call, job: &str, body: Body) -> Result<HttpResponse, ApiError> {
-    simply(call, job, body, Wanted::Resume).await
+    switch_with_empty_body(call, job, body, SwitchCommand::Resume).await
 }
 
 /// `POST /jobs/{id-or-name}/enable`
 pub(crate) async fn enable(call: Call, job: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
-    simply(&call, &job, body, Wanted::Enable).await
+    switch_with_empty_body(&call, &job, body, SwitchCommand::Enable).await
 }
 
 /// `POST /jobs/{id-or-name}/disable`
@@ -48,27 +48,32 @@ pub(crate) async fn disable(
     job: web::Path<String>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    simply(&call, &job, body, Wanted::Disable).await
+    switch_with_empty_body(&call, &job, body, SwitchCommand::Disable).await
 }
 
-async fn simply(call: &Call, job: &str, body: Body, wanted: Wanted<'_>) -> Result<HttpResponse, ApiError> {
-    body.read_or_default::<Nothing>()?;
-    turn(call, job, wanted).await
+async fn switch_with_empty_body(
+    call: &Call,
+    job: &str,
+    body: Body,
+    command: SwitchCommand<'_>,
+) -> Result<HttpResponse, ApiError> {
+    body.read_or_default::<EmptyBody>()?;
+    switch_job(call, job, command).await
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct EmptyBody {}
 
 #[derive(Debug, Clone, Copy)]
-enum Wanted<'a> {
+enum SwitchCommand<'a> {
     Pause { reason: Option<&'a str>, until: Option<&'a str> },
     Resume,
     Enable,
     Disable,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> SwitchCommand<'a> {
     const fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Pause { .. } => ("pause_job", append::JOB_PAUSED),
@@ -78,7 +83,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    async fn meant(self, conn: &mut Conn, job: &Job) -> Result<Switch<'a>, ApiError> {
+    async fn resolve(self, conn: &mut Conn, job: &Job) -> Result<Switch<'a>, ApiError> {
         let (reason, until) = match self {
             Self::Pause { reason, until } => (reason, until),
             Self::Resume => return Ok(Switch::Resume),
@@ -101,17 +106,17 @@ fn refused(pointer: &str, message: String) -> ApiError {
     ApiError::Refused(vec![FieldError::invalid(pointer, message)])
 }
 
-async fn turn(call: &Call, job: &str, wanted: Wanted<'_>) -> Result<HttpResponse, ApiError> {
+async fn switch_job(call: &Call, job: &str, command: SwitchCommand<'_>) -> Result<HttpResponse, ApiError> {
     let by = &call.by;
-    let (tenant, version, (action, event_type)) = (call.tenant(), call.if_match()?, wanted.names());
+    let (tenant, version, (action, event_type)) = (call.tenant(), call.if_match()?, command.names());
     let written = call
         .write(action, async |conn: &mut Conn| {
             let found = find(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?;
             built_in::functions(conn, &call.identity, &[&found.settings.function]).await?;
-            let switch = wanted.meant(conn, &found).await?;
-            let asked = SwitchRequest { tenant, job: found.id, switch, version, source: &by.source };
+            let switch = command.resolve(conn, &found).await?;
+            let request = SwitchRequest { tenant, job: found.id, switch, version, source: &by.source };
             let switched =
-                jobs::switch(conn, &asked).await.map_err(|error| field_error::save_refused(error, ""))?;
+                jobs::switch(conn, &request).await.map_err(|error| field_error::save_refused(error, ""))?;
             match switched {
                 Switched::Changed { before, after } => {
                     audit::write(conn, &[auditing::of_switched_job(action, &before, &after, by)]).await?;

@@ -44,7 +44,7 @@ pub(crate) async fn trigger(
         match call.state.triggers.trigger(order).await? {
             Fate::Created(Created { job, dispatch, queue }) => {
                 let response = accepted(dispatch, false)?.into_response();
-                tell(&call.state, job, dispatch, queue);
+                notify_workers(&call.state, job, dispatch, queue);
                 return Ok(response);
             }
             Fate::Busy => {}
@@ -89,7 +89,7 @@ async fn alone(
         .await?;
     let mut response = written.response;
     match written.extra {
-        Some(Some((job, dispatch, queue))) => tell(&call.state, job, dispatch, queue),
+        Some(Some((job, dispatch, queue))) => notify_workers(&call.state, job, dispatch, queue),
         Some(None) => note_replay(&mut response),
         // The answer of an earlier request already has the note.
         None => {}
@@ -110,9 +110,9 @@ fn rejection(fate: Fate, job: &str, is_of_request: bool) -> ApiError {
     }
 }
 
-fn tell(state: &State, job: JobId, dispatch: DispatchId, queue: String) {
+fn notify_workers(state: &State, job: JobId, dispatch: DispatchId, queue: String) {
     tracing::debug!(job.id = %job, run.id = %dispatch, "job triggered");
-    state.hints.made_in(&[queue]);
+    state.hints.count_created(&[queue]);
 }
 
 const fn quota(DispatchesUsedUp { limit, after_seconds }: DispatchesUsedUp) -> ApiError {

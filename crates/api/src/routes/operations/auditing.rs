@@ -11,7 +11,7 @@ use sched_model::definitions::calendars::{CalendarRecord, SavedCalendar};
 use sched_model::definitions::functions::{Change, Function, FunctionSettings};
 use sched_model::definitions::queues::QueueSettings;
 use sched_model::definitions::secrets::{SavedSecret, SecretRecord};
-use sched_model::dispatching::cancellations::{Order, Stopped, Stricken};
+use sched_model::dispatching::cancellations::{CancelledRuns, JobRef, Order};
 use sched_model::dispatching::retries::Retry;
 use sched_model::domain::ids::{DispatchId, FunctionId, JobId};
 use sched_model::domain::job::JobSettings;
@@ -221,7 +221,7 @@ fn secret(secret: &SecretRecord, project: Option<&str>) -> Value {
 
 pub(crate) fn of_cancelled_dispatch(
     id: DispatchId,
-    stopped: &Stopped,
+    stopped: &CancelledRuns,
     order: &Order<'_>,
     by: &Actor,
 ) -> AuditEntry {
@@ -242,8 +242,8 @@ pub(crate) fn of_cancelled_dispatch(
 }
 
 pub(crate) fn of_cancelled_job(
-    stricken: &Stricken,
-    stopped: &Stopped,
+    stricken: &JobRef,
+    stopped: &CancelledRuns,
     order: &Order<'_>,
     by: &Actor,
 ) -> AuditEntry {

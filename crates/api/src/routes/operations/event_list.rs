@@ -39,7 +39,7 @@ impl Listing {
     pub(crate) async fn page(
         self,
         state: &ApiState,
-        who: &Identity,
+        caller: &Identity,
         limit: Limit,
     ) -> Result<Page<sched_wire::Event>, ApiError> {
         let (began, mut stretch, mut rows) = (monotonic(), Stretch::default(), Vec::new());
@@ -59,7 +59,7 @@ impl Listing {
             let (filter, span, instant) = (&self.filter, Span::Backward { after: far, before }, monotonic());
             let work =
                 async |conn: &mut Conn| Ok::<_, ApiError>(stream::page(conn, filter, span, wanted).await?);
-            let scope = EventScope { who, with_installation: filter.with_installation };
+            let scope = EventScope { caller, with_installation: filter.with_installation };
             match state.read_events(scope, "list_events", work).await {
                 Err(ApiError::Busy(error)) => {
                     stretch = stretch.after_too_long().ok_or(ApiError::Busy(error))?;
@@ -72,7 +72,7 @@ impl Listing {
                 }
             }
         };
-        let floor = self.floor(state, who, &rows).await?;
+        let floor = self.floor(state, caller, &rows).await?;
         let position = |event: &Event| Position::new(self.server, event.key, event.at);
         let mut page = limit.page(
             rows,
@@ -87,7 +87,7 @@ impl Listing {
     }
 
     /// The oldest transaction that may have written an event that was not read.
-    async fn floor(&self, state: &ApiState, who: &Identity, rows: &[Event]) -> Result<i64, ApiError> {
+    async fn floor(&self, state: &ApiState, caller: &Identity, rows: &[Event]) -> Result<i64, ApiError> {
         let oldest = |open: &mut dyn Iterator<Item = i64>| open.min().unwrap_or(self.next_transaction);
         let floor = oldest(&mut self.open.iter().copied());
         if rows.first().is_none_or(|newest| newest.key.transaction < floor) {
@@ -95,7 +95,7 @@ impl Listing {
         }
         // Transactions of other databases write no events here.
         let work = async |conn: &mut Conn| Ok::<_, ApiError>(stream::running(conn).await?);
-        let running = state.read_events(EventScope::tenant(who), "ask_who_runs", work).await?;
+        let running = state.read_events(EventScope::tenant(caller), "ask_who_runs", work).await?;
         let is_elsewhere =
             |number: &i64| running.iter().any(|one| one.transaction == *number && one.is_elsewhere);
         Ok(oldest(&mut self.open.iter().copied().filter(|number| !is_elsewhere(number))))

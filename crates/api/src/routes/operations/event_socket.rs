@@ -20,7 +20,7 @@ use sched_runtime::tasks::spawn_owned;
 use sched_wire::{EVENTS_PROTOCOL, EndReason, EventStreamQuery, KEY_PROTOCOL, StreamMessage};
 use tokio::sync::mpsc;
 
-use super::events::asked;
+use super::events::stream_request;
 use crate::error::ApiError;
 use crate::events::listener::Listener;
 use crate::http::call::Call;
@@ -59,17 +59,17 @@ pub(crate) async fn open(
 ) -> Result<HttpResponse, ApiError> {
     let Call { state, identity, .. } = call;
     let patience = state.stream_patience;
-    let asked = asked(state, identity, request.headers(), &query).await?;
+    let stream = stream_request(state, identity, request.headers(), &query).await?;
     let upgraded = actix_ws::handle_with_protocols(&request, body, &[EVENTS_PROTOCOL]);
     let (response, session, messages) = upgraded.map_err(|error| ApiError::NoUpgrade(error.to_string()))?;
-    let listener = Listener::open(asked).await?;
+    let listener = Listener::open(stream).await?;
     // Ends with the connection: then its messages end, and sending fails.
     rt::spawn(serve(listener, session, messages.max_frame_size(LONGEST), patience));
     Ok(response)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Over {
+enum CloseCause {
     Stream(Option<EndReason>),
     Client,
     TooMuch,
@@ -77,18 +77,18 @@ enum Over {
 }
 
 async fn serve(listener: Listener, session: Session, messages: MessageStream, patience: Duration) {
-    let (to, told) = mpsc::channel(1);
+    let (to, receiver) = mpsc::channel(1);
     // Ends with this function, also during a read.
     let _reading = spawn_owned("event_socket", feed(listener, to));
-    let over = tokio::select! {
-        over = tell(told, session.clone(), patience) => over,
-        over = hear(messages, session.clone(), patience) => over,
+    let cause = tokio::select! {
+        cause = send_messages(receiver, session.clone(), patience) => cause,
+        cause = receive_messages(messages, session.clone(), patience) => cause,
     };
-    let (code, description) = match over {
-        Over::Gone => return,
-        Over::Client | Over::Stream(None) => (CloseCode::Normal, None),
-        Over::TooMuch => (CloseCode::Policy, Some("too many frames".to_owned())),
-        Over::Stream(Some(reason)) => {
+    let (code, description) = match cause {
+        CloseCause::Gone => return,
+        CloseCause::Client | CloseCause::Stream(None) => (CloseCode::Normal, None),
+        CloseCause::TooMuch => (CloseCode::Policy, Some("too many frames".to_owned())),
+        CloseCause::Stream(Some(reason)) => {
             let code = match reason {
                 EndReason::Stopping => CloseCode::Away,
                 EndReason::Revoked => CloseCode::Policy,
@@ -109,13 +109,13 @@ async fn feed(mut listener: Listener, to: mpsc::Sender<Vec<StreamMessage>>) {
     }
 }
 
-async fn tell(
-    mut told: mpsc::Receiver<Vec<StreamMessage>>,
+async fn send_messages(
+    mut receiver: mpsc::Receiver<Vec<StreamMessage>>,
     mut session: Session,
     patience: Duration,
-) -> Over {
+) -> CloseCause {
     let mut end = None;
-    while let Some(messages) = told.recv().await {
+    while let Some(messages) = receiver.recv().await {
         for message in &messages {
             if let StreamMessage::End { reason } = message {
                 end = Some(*reason);
@@ -123,14 +123,18 @@ async fn tell(
             // Strings and numbers only: this cannot fail.
             let text = serde_json::to_string(message).unwrap_or_default();
             if !matches!(tokio::time::timeout(patience, session.text(text)).await, Ok(Ok(()))) {
-                return Over::Gone;
+                return CloseCause::Gone;
             }
         }
     }
-    Over::Stream(end)
+    CloseCause::Stream(end)
 }
 
-async fn hear(mut messages: MessageStream, mut session: Session, patience: Duration) -> Over {
+async fn receive_messages(
+    mut messages: MessageStream,
+    mut session: Session,
+    patience: Duration,
+) -> CloseCause {
     let mut ping = tokio::time::interval(PING_EVERY);
     let (mut heard, mut frames) = (monotonic(), Frames { since: monotonic(), count: 0 });
     loop {
@@ -140,25 +144,25 @@ async fn hear(mut messages: MessageStream, mut session: Session, patience: Durat
             message = messages.next() => {
                 heard = monotonic();
                 if frames.are_too_many(heard) {
-                    return Over::TooMuch;
+                    return CloseCause::TooMuch;
                 }
                 match message {
                     Some(Ok(Message::Ping(bytes))) => {
                         tokio::time::timeout(patience, session.pong(&bytes)).await
                     }
                     Some(Ok(Message::Pong(_) | Message::Text(_) | Message::Binary(_) | Message::Continuation(_) | Message::Nop)) => continue,
-                    Some(Ok(Message::Close(_)) | Err(_)) | None => return Over::Client,
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return CloseCause::Client,
                 }
             }
             _ = ping.tick() => {
                 if heard.elapsed() >= SILENCE {
-                    return Over::Gone;
+                    return CloseCause::Gone;
                 }
                 tokio::time::timeout(patience, session.ping(b"")).await
             }
         };
         if !matches!(sent, Ok(Ok(()))) {
-            return Over::Gone;
+            return CloseCause::Gone;
         }
     }
 }

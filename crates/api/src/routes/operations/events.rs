@@ -38,19 +38,20 @@ pub(crate) async fn list(
         Some(cursor) => position(cursor, "cursor")?.key,
         None => EventKey::LAST,
     };
-    let (asked, query) = (&identity, &query);
-    let meant = Meant { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.run };
+    let (caller, query) = (&identity, &query);
+    let selector =
+        EventSelector { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.run };
     let prepare = async |conn: &mut Conn| {
-        let mut filter = meant.find(conn, asked, types.clone()).await?;
+        let mut filter = selector.resolve(conn, caller, types.clone()).await?;
         let now = database_clock::now(conn).await?;
         filter.since = instant("since", query.since.as_deref(), now)?;
         filter.until = instant("until", query.until.as_deref(), now)?;
         let after = match filter.since {
-            Some(since) => stream::position_at(conn, asked.tenant(), since).await?.key,
+            Some(since) => stream::position_at(conn, caller.tenant(), since).await?.key,
             None => EventKey::default(),
         };
         let before = match filter.until {
-            Some(until) => before.min(stream::position_after(conn, asked.tenant(), until).await?),
+            Some(until) => before.min(stream::position_after(conn, caller.tenant(), until).await?),
             None => before,
         };
         let beginning = stream::Mark::beginning(now);
@@ -59,25 +60,25 @@ pub(crate) async fn list(
         let (next_transaction, open) = stream::open_transactions(conn).await?;
         Ok::<_, ApiError>(Listing { filter, after, before, server, next_transaction, open })
     };
-    let scope = EventScope { who: asked, with_installation: sees_installation(asked) };
+    let scope = EventScope { caller, with_installation: sees_installation(caller) };
     let listing = state.read_events(scope, "begin_list_events", prepare).await?;
-    listing.page(&state, asked, limit).await.map(web::Json)
+    listing.page(&state, caller, limit).await.map(web::Json)
 }
 
 /// `GET /events/{event}`
 pub(crate) async fn get(state: State, identity: Identity, id: web::Path<String>) -> Answer<Event> {
     let no_such_event = || ApiError::NotFound { kind: "event", name: id.as_str().to_owned() };
-    let asked: Position = id.parse().map_err(|_no_position| no_such_event())?;
+    let position: Position = id.parse().map_err(|_no_position| no_such_event())?;
     let (tenant, with_installation) = (identity.tenant(), sees_installation(&identity));
     let filter = EventFilter { with_installation, ..EventFilter::of(tenant) };
     let work = async |conn: &mut Conn| {
-        let found = stream::page(conn, &filter, EventFilter::only(asked.key), 1).await?.pop();
+        let found = stream::page(conn, &filter, EventFilter::only(position.key), 1).await?.pop();
         // Numbers of another database name other events.
-        found.filter(|event| event.at == asked.at()).ok_or_else(no_such_event)
+        found.filter(|event| event.at == position.at()).ok_or_else(no_such_event)
     };
-    let scope = EventScope { who: &identity, with_installation };
+    let scope = EventScope { caller: &identity, with_installation };
     let found = state.read_events(scope, "get_event", work).await?;
-    Ok(web::Json(show_at(asked, &found)))
+    Ok(web::Json(show_at(position, &found)))
 }
 
 /// `GET /events/stream`
@@ -88,8 +89,8 @@ pub(crate) async fn stream(
     Query(query): Query<EventStreamQuery>,
 ) -> Result<HttpResponse, ApiError> {
     let patience = state.stream_patience;
-    let asked = asked(state, identity, request.headers(), &query).await?;
-    let listener = Listener::open(asked).await?;
+    let stream = stream_request(state, identity, request.headers(), &query).await?;
+    let listener = Listener::open(stream).await?;
     let pieces = futures_util::stream::unfold((listener, RETRY), |(mut listener, before)| async move {
         let messages = listener.next().await?;
         let text = messages.iter().fold(before.to_owned(), |text, message| text + &sent(message));
@@ -109,7 +110,7 @@ fn sent(message: &StreamMessage) -> String {
     format!("{id}event: {}\ndata: {data}\n\n", message.name())
 }
 
-pub(crate) async fn asked(
+pub(crate) async fn stream_request(
     state: State,
     identity: Identity,
     headers: &HeaderMap,
@@ -118,11 +119,12 @@ pub(crate) async fn asked(
     let types = types(query.event_type.as_deref())?;
     let header = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
     let after = header.or(query.after.as_deref()).map(|after| position(after, "after")).transpose()?;
-    let meant = Meant { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.run };
-    let (who, types) = (&identity, &types);
+    let selector =
+        EventSelector { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.run };
+    let (caller, types) = (&identity, &types);
     let filter = state
-        .read(who, "find_meant", async |conn: &mut Conn| {
-            let mut filter = meant.find(conn, who, types.clone()).await?;
+        .read(caller, "find_meant", async |conn: &mut Conn| {
+            let mut filter = selector.resolve(conn, caller, types.clone()).await?;
             filter.since = instant("since", query.since.as_deref(), database_clock::now(conn).await?)?;
             Ok::<_, ApiError>(filter)
         })
@@ -145,15 +147,15 @@ pub(crate) fn instant(
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Meant<'a> {
+struct EventSelector<'a> {
     job: Option<&'a str>,
     project: Option<&'a str>,
     dispatch: Option<uuid::Uuid>,
 }
 
-impl Meant<'_> {
+impl EventSelector<'_> {
     /// Only operators see events of the installation.
-    async fn find(
+    async fn resolve(
         &self,
         conn: &mut Conn,
         identity: &Identity,
@@ -183,7 +185,7 @@ impl Meant<'_> {
 }
 
 pub(crate) fn sees_installation(identity: &Identity) -> bool {
-    identity.known().permissions.has(Permission::SystemOperate)
+    identity.caller().permissions.has(Permission::SystemOperate)
 }
 
 fn types(text: Option<&str>) -> Result<Vec<String>, ApiError> {

@@ -9,7 +9,7 @@ use actix_web::{HttpResponse, web};
 use sched_model::cluster::leadership::Instance;
 use sched_model::domain::ids::{InstanceId, WorkerId};
 use sched_model::events::append::{self, NewEvent};
-use sched_model::running::workers::Place;
+use sched_model::running::workers::WorkerPosition;
 use sched_model::{
     Conn,
     cluster::{leadership, overview},
@@ -54,13 +54,13 @@ pub(crate) async fn workers(
     Ok(web::Json(pages.page(found, |worker| key_of(worker.place()), fleet::worker)))
 }
 
-fn key_of(place: Place) -> String {
-    let Place { offline_since, started_at, worker_id } = place;
+fn key_of(place: WorkerPosition) -> String {
+    let WorkerPosition { offline_since, started_at, worker_id } = place;
     let offline_since = offline_since.map_or(String::new(), |since| since.to_rfc3339());
     format!("{offline_since}/{}/{worker_id}", started_at.to_rfc3339())
 }
 
-fn place_of(key: &str) -> Result<Place, ApiError> {
+fn place_of(key: &str) -> Result<WorkerPosition, ApiError> {
     let read = || {
         let [offline_since, started_at, worker_id] =
             key.split('/').collect::<Vec<_>>().try_into().map_err(|_parts| ()).ok()?;
@@ -68,7 +68,7 @@ fn place_of(key: &str) -> Result<Place, ApiError> {
             "" => None,
             since => Some(since.parse().ok()?),
         };
-        Some(Place {
+        Some(WorkerPosition {
             offline_since,
             started_at: started_at.parse().ok()?,
             worker_id: WorkerId(worker_id.parse().ok()?),

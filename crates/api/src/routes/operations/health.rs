@@ -27,8 +27,8 @@ const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// `GET /health/detailed`
 pub(crate) async fn detailed(state: State) -> HttpResponse {
-    let looked = tokio::time::timeout(LOOK_WITHIN, state.sessions.look_around()).await;
-    let found = looked.unwrap_or_else(|_elapsed| Err(show::NO_ANSWER.to_owned()));
+    let result = tokio::time::timeout(LOOK_WITHIN, state.sessions.probe()).await;
+    let found = result.unwrap_or_else(|_elapsed| Err(show::NO_ANSWER.to_owned()));
     let parts = show::Parts {
         found,
         pool: state.sessions.pool_status(),
@@ -79,27 +79,27 @@ const DEFAULT_HOURS: u32 = 24;
 const MOST_HOURS: u32 = 744;
 
 impl crate::database::access::Sessions {
-    async fn look_around(&self) -> show::ProbeResult {
-        let told = |error: sched_model::DbError| {
+    async fn probe(&self) -> show::ProbeResult {
+        let unhealthy = |error: sched_model::DbError| {
             tracing::debug!(error = error.with_causes(), "health check of the installation failed");
             show::NO_ANSWER.to_owned()
         };
         // The first query also opens the connection, if there is none.
-        self.look().await.map_err(told)?;
+        self.ping().await.map_err(unhealthy)?;
         let sent = monotonic();
-        self.look().await.map_err(told)?;
+        self.ping().await.map_err(unhealthy)?;
         let round_trip = sent.elapsed();
         let (states, misfit, health) = self
             .survey(async |conn: &mut Conn| {
                 let states = sched_model::connection::migrations::status(conn).await?;
-                let misfit = match sched_model::connection::migrations::judge(&states) {
+                let misfit = match sched_model::connection::migrations::check_states(&states) {
                     Ok(()) => None,
                     Err(error) => Some(error.to_string()),
                 };
-                Ok((states, misfit, health::look(conn).await?))
+                Ok((states, misfit, health::load(conn).await?))
             })
             .await
-            .map_err(told)?;
+            .map_err(unhealthy)?;
         let version = states.iter().rfind(|state| state.is_applied).map(|state| state.version.clone());
         Ok(show::DatabaseFacts { round_trip, version, misfit, health })
     }

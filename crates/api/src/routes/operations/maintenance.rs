@@ -33,7 +33,7 @@ const MOST_STUCK: i64 = 500;
 /// `POST /maintenance/tick`
 pub(crate) async fn tick(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
     let NoParameters {} = body.read_or_default()?;
-    let (response, is_new) = ask(&call, "request_tick").await?;
+    let (response, is_new) = request_task(&call, "request_tick").await?;
     if is_new {
         call.state.hint("the leader", async |conn: &mut Conn| notify::jobs_changed(conn).await).await;
     }
@@ -44,16 +44,16 @@ pub(crate) async fn tick(call: Call, body: Body) -> Result<HttpResponse, ApiErro
 pub(crate) async fn reset_stuck(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
     let ResetStuckRequest { dry_run } = body.read_or_default()?;
     if dry_run {
-        return tell_stuck(&call.state, &call.identity).await;
+        return list_stuck(&call.state, &call.identity).await;
     }
-    let (response, is_new) = ask(&call, "request_reset_stuck").await?;
+    let (response, is_new) = request_task(&call, "request_reset_stuck").await?;
     if is_new {
         call.state.hint("the leader", async |conn: &mut Conn| notify::recovery_requested(conn).await).await;
     }
     Ok(response)
 }
 
-async fn tell_stuck(state: &State, identity: &Identity) -> Result<HttpResponse, ApiError> {
+async fn list_stuck(state: &State, identity: &Identity) -> Result<HttpResponse, ApiError> {
     let found = state
         .read_installation(identity, "tell_stuck", async |conn: &mut Conn| {
             let found = stuck_attempts::find(conn, state.stuck, MOST_STUCK).await?;
@@ -81,7 +81,7 @@ async fn leader(conn: &mut Conn, lease: Duration) -> Result<Option<SchedulerInst
 }
 
 /// Returns the leader, and whether to notify it.
-async fn ask(call: &Call, action: &'static str) -> Result<(HttpResponse, bool), ApiError> {
+async fn request_task(call: &Call, action: &'static str) -> Result<(HttpResponse, bool), ApiError> {
     let (by, lease) = (&call.by, call.state.leader_lease);
     let written = call
         .write_installation(action, async |conn: &mut Conn| {

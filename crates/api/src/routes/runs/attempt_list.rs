@@ -92,7 +92,9 @@ pub(crate) async fn page(
         // The plan of a count depends on its parameters.
         state.read(identity, "list_executions", async |conn: &mut Conn| read(conn, None, None).await).await?
     } else {
-        state.look(identity, "list_executions", async |conn: &Conn| read(conn, None, None).await).await?
+        state
+            .read_prepared(identity, "list_executions", async |conn: &Conn| read(conn, None, None).await)
+            .await?
     };
     let page = pages.page(rows, |execution| execution.id.to_string(), response::execution);
     Ok(web::Json(with_total(page, counted)))
@@ -105,8 +107,9 @@ pub(crate) async fn get(
     text: web::Path<String>,
 ) -> Answer<sched_wire::Attempt> {
     let (tenant, id) = (identity.tenant(), ExecutionId(id(&text)?));
-    let found =
-        state.look(&identity, "show_execution", async |conn: &Conn| find(conn, tenant, id).await).await?;
+    let found = state
+        .read_prepared(&identity, "show_execution", async |conn: &Conn| find(conn, tenant, id).await)
+        .await?;
     Ok(web::Json(response::execution(found)))
 }
 

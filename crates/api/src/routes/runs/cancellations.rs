@@ -6,7 +6,7 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
-use sched_model::dispatching::cancellations::{self, Cancelled, Order, Stopped, Stricken};
+use sched_model::dispatching::cancellations::{self, Cancelled, CancelledRuns, JobRef, Order};
 use sched_model::domain::ids::{DispatchId, TenantId};
 use sched_model::domain::run_state::DispatchStatus;
 use sched_model::events::append::{self, NewEvent};
@@ -63,11 +63,12 @@ pub(crate) async fn dispatch(
                 }
                 Cancelled::AlreadyRequested(worker) => {
                     // The first notification may have been lost.
-                    let again = Stopped { workers: worker.into_iter().collect(), ..Stopped::default() };
+                    let again =
+                        CancelledRuns { workers: worker.into_iter().collect(), ..CancelledRuns::default() };
                     (again, CancelState::Requested, DispatchStatus::InProgress)
                 }
                 Cancelled::AlreadyCancelled => {
-                    (Stopped::default(), CancelState::Cancelled, DispatchStatus::Cancelled)
+                    (CancelledRuns::default(), CancelState::Cancelled, DispatchStatus::Cancelled)
                 }
                 Cancelled::Finished(status) => return Err(ApiError::Conflict(Conflict::Finished(status))),
                 Cancelled::NoSuchDispatch => {
@@ -115,7 +116,7 @@ pub(crate) async fn of_job(call: Call, job: web::Path<String>, body: Body) -> Re
 }
 
 /// An event for each run.
-fn events(tenant: TenantId, stricken: &Stricken, stopped: &Stopped, order: &Order<'_>) -> Vec<NewEvent> {
+fn events(tenant: TenantId, stricken: &JobRef, stopped: &CancelledRuns, order: &Order<'_>) -> Vec<NewEvent> {
     let event = |id: &DispatchId, event_type| NewEvent {
         tenant_id: Some(tenant),
         project_id: stricken.project_id,
@@ -129,7 +130,7 @@ fn events(tenant: TenantId, stricken: &Stricken, stopped: &Stopped, order: &Orde
     closed.chain(requested).collect()
 }
 
-async fn hint(state: &State, stopped: &Stopped) {
+async fn hint(state: &State, stopped: &CancelledRuns) {
     if !stopped.workers.is_empty() || !stopped.released_queues.is_empty() {
         state
             .hint("workers", async |conn: &mut Conn| {

@@ -62,7 +62,7 @@ pub(crate) async fn list(
     };
     let rows = state
         .read(&identity, "list_dead_letters", async |conn: &mut Conn| {
-            let filter = meant(conn, tenant, &query, chosen).await?;
+            let filter = filter_of_query(conn, tenant, &query, chosen).await?;
             Ok(dead_letters::list(conn, tenant, &filter, pages.rows()).await?)
         })
         .await?;
@@ -133,14 +133,14 @@ pub(crate) async fn retry_many(call: Call, body: Body) -> Result<HttpResponse, A
     let order = RetryOrder { tenant, by: &call.by.actor, traceparent: Some(&traceparent) };
     let written = call
         .write("retry_dead_letters", async |conn: &mut Conn| {
-            let filter = meant_by(conn, &call.identity, &command).await?;
+            let filter = filter_of_command(conn, &call.identity, &command).await?;
             let settled = dead_letters::retry_page(conn, &order, &filter, PAGE).await?;
-            let told: Vec<NewEvent> = settled
+            let events: Vec<NewEvent> = settled
                 .done
                 .iter()
                 .map(|retry| retries::event(tenant, retry, settled.jobs.get(&retry.job_id), &call.by.actor))
                 .collect();
-            append::append(conn, &told).await?;
+            append::append(conn, &events).await?;
             let done = settled.done.len();
             let counts = SettlementCounts { done, refused: settled.barred.values().sum() };
             let entry = auditing::of_dead_letters("retry_dead_letters", &command, counts, &call.by);
@@ -153,7 +153,7 @@ pub(crate) async fn retry_many(call: Call, body: Body) -> Result<HttpResponse, A
             Ok::<_, ApiError>((answered(done, refused.collect(), settled.next)?, queues))
         })
         .await?;
-    call.state.hints.made_in(written.extra.as_deref().unwrap_or_default());
+    call.state.hints.count_created(written.extra.as_deref().unwrap_or_default());
     Ok(written.response)
 }
 
@@ -168,15 +168,15 @@ pub(crate) async fn discard_many(call: Call, body: Body) -> Result<HttpResponse,
     let reason = command.reason.as_deref();
     let written = call
         .write("discard_dead_letters", async |conn: &mut Conn| {
-            let filter = meant_by(conn, &call.identity, &command).await?;
+            let filter = filter_of_command(conn, &call.identity, &command).await?;
             let order = DiscardOrder { tenant, by: &call.by.actor, reason };
             let settled = dead_letters::discard_page(conn, &order, &filter, PAGE).await?;
-            let told: Vec<NewEvent> = settled
+            let events: Vec<NewEvent> = settled
                 .done
                 .iter()
                 .map(|done| discarded_event(tenant, *done, reason, &call.by.actor))
                 .collect();
-            append::append(conn, &told).await?;
+            append::append(conn, &events).await?;
             let done = settled.done.len();
             let counts = SettlementCounts { done, refused: 0 };
             let entry = auditing::of_dead_letters("discard_dead_letters", &command, counts, &call.by);
@@ -213,7 +213,7 @@ async fn dry_run(
     let tenant = identity.tenant();
     let (count, sample) = state
         .read(identity, "try_dead_letters", async |conn: &mut Conn| {
-            let filter = meant_by(conn, identity, command).await?;
+            let filter = filter_of_command(conn, identity, command).await?;
             let count = dead_letters::count(conn, tenant, &filter).await?;
             Ok((count, dead_letters::list(conn, tenant, &filter, SAMPLE).await?))
         })
@@ -236,7 +236,11 @@ fn answered(done: usize, refused: Vec<RefusedCount>, next: Option<DispatchId>) -
     })
 }
 
-async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand) -> Result<Filter, ApiError> {
+async fn filter_of_command(
+    conn: &mut Conn,
+    caller: &Identity,
+    command: &DeadLettersCommand,
+) -> Result<Filter, ApiError> {
     let command = command.clone();
     let query = DeadLettersQuery {
         state: None,
@@ -251,20 +255,21 @@ async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand)
         cursor: command.cursor,
     };
     // These parameters are fields of a body here.
-    let meant = meant(conn, who.tenant(), &query, Chosen::Open).await.map_err(|error| match error {
-        ApiError::Parameters(mistakes) => {
-            let in_body =
-                |mistake: FieldError| FieldError { pointer: format!("/{}", mistake.pointer), ..mistake };
-            ApiError::Refused(mistakes.into_iter().map(in_body).collect())
-        }
-        error => error,
-    })?;
+    let filter =
+        filter_of_query(conn, caller.tenant(), &query, Chosen::Open).await.map_err(|error| match error {
+            ApiError::Parameters(mistakes) => {
+                let in_body =
+                    |mistake: FieldError| FieldError { pointer: format!("/{}", mistake.pointer), ..mistake };
+                ApiError::Refused(mistakes.into_iter().map(in_body).collect())
+            }
+            error => error,
+        })?;
     // Only operators settle dead letters of built-in jobs; for other callers the filter skips them.
-    let without = match who.operates() {
+    let without = match caller.operates() {
         true => Vec::new(),
-        false => functions::system_jobs(conn, who.tenant()).await?,
+        false => functions::system_jobs(conn, caller.tenant()).await?,
     };
-    Ok(Filter { without, ..meant })
+    Ok(Filter { without, ..filter })
 }
 
 /// Bulk commands use the order newest first.
@@ -277,7 +282,7 @@ fn is_oldest_first(query: &DeadLettersQuery) -> bool {
     query.sort == Some(TimeSort::CreatedAt)
 }
 
-async fn meant(
+async fn filter_of_query(
     conn: &mut Conn,
     tenant: TenantId,
     query: &DeadLettersQuery,

@@ -53,7 +53,7 @@ pub(crate) async fn of_dispatch(
     let place = state.followers.take(&identity)?;
     let mut follower = Follower::new(tenant, id, position);
     // The first poll is before the answer, so that its errors are normal answers.
-    let first = look(&state, &identity, id, &mut follower).await?;
+    let first = poll(&state, &identity, id, &mut follower).await?;
     let patience = state.stream_patience;
     let stream = Stream {
         state,
@@ -71,27 +71,27 @@ pub(crate) async fn of_dispatch(
 }
 
 /// One poll, in its own short transaction. A failed poll does not move the follower.
-async fn look(
+async fn poll(
     state: &State,
     identity: &Identity,
     id: DispatchId,
     follower: &mut Follower,
-) -> Result<Seen, ApiError> {
+) -> Result<LogEvents, ApiError> {
     let before = &*follower;
-    let looked = state.read(identity, "follow_output", async |conn: &mut Conn| {
+    let polled = state.read(identity, "follow_output", async |conn: &mut Conn| {
         let mut after = before.clone();
-        let seen = after.look(conn).await.map_err(|error| match error {
+        let events = after.poll(conn).await.map_err(|error| match error {
             DbError::NotFound => ApiError::NotFound { kind: "run", name: id.to_string() },
             error => error.into(),
         })?;
-        Ok((after, seen))
+        Ok((after, events))
     });
-    let (after, seen) = looked.await?;
+    let (after, events) = polled.await?;
     *follower = after;
-    Ok(seen)
+    Ok(events)
 }
 
-type Seen = Vec<(LogEvent, Position)>;
+type LogEvents = Vec<(LogEvent, Position)>;
 
 struct Stream {
     state: State,
@@ -101,7 +101,7 @@ struct Stream {
     dispatch: DispatchId,
     follower: Follower,
     is_followed: bool,
-    waiting: Seen,
+    waiting: LogEvents,
     is_over: bool,
     last_sent: Instant,
     _place: StreamSlot,
@@ -148,8 +148,8 @@ impl Stream {
             self.is_over = true;
             return;
         }
-        match look(&self.state, &self.identity, self.dispatch, &mut self.follower).await {
-            Ok(seen) => self.waiting = seen,
+        match poll(&self.state, &self.identity, self.dispatch, &mut self.follower).await {
+            Ok(events) => self.waiting = events,
             Err(error) => {
                 // The client can continue from its position; an open stream cannot carry the error.
                 tracing::debug!(error = exit::describe(&error), "output stream ended early");

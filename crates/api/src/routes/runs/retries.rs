@@ -27,7 +27,7 @@ pub(crate) async fn dispatch(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<NoParameters>()?;
-    again(&call, DispatchId(id(&text)?), Of::Dispatch).await
+    retry_run(&call, DispatchId(id(&text)?), RetryTarget::Dispatch).await
 }
 
 /// `POST /dead-letters/{id}/retry`
@@ -37,26 +37,26 @@ pub(crate) async fn dead_letter(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<NoParameters>()?;
-    again(&call, DispatchId(id(&text)?), Of::DeadLetter).await
+    retry_run(&call, DispatchId(id(&text)?), RetryTarget::DeadLetter).await
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum RetryTarget {
     Dispatch,
     DeadLetter,
 }
 
-async fn again(call: &Call, id: DispatchId, of: Of) -> Result<HttpResponse, ApiError> {
+async fn retry_run(call: &Call, id: DispatchId, of: RetryTarget) -> Result<HttpResponse, ApiError> {
     let (tenant, traceparent) = (call.tenant(), call.by.trace.to_string());
     let order = RetryOrder { tenant, by: &call.by.actor, traceparent: Some(&traceparent) };
     let written = call
         .write("retry_run", async |conn: &mut Conn| {
-            if of == Of::DeadLetter && dead_letters::by_id(conn, tenant, id).await?.is_none() {
+            if of == RetryTarget::DeadLetter && dead_letters::by_id(conn, tenant, id).await?.is_none() {
                 return Err(ApiError::NotFound { kind: "dead letter", name: id.to_string() });
             }
             built_in::dispatches(conn, &call.identity, &[id]).await?;
             match retries::retry(conn, &order, id).await? {
-                Retried::Made(retry, job) => {
+                Retried::Created(retry, job) => {
                     audit::write(conn, &[auditing::of_retry(&retry, &call.by)]).await?;
                     append::append(conn, &[event(tenant, &retry, Some(&job), order.by)]).await?;
                     Ok((accepted(retry.dispatch_id, false)?, Some(retry)))
@@ -71,7 +71,7 @@ async fn again(call: &Call, id: DispatchId, of: Of) -> Result<HttpResponse, ApiE
         .await?;
     if let Some(Some(retry)) = written.extra {
         tracing::info!(run.id = %retry.dispatch_id, run.of = %id, "run retried");
-        call.state.hints.made_in(&[retry.queue]);
+        call.state.hints.count_created(&[retry.queue]);
     }
     Ok(written.response)
 }

@@ -15,7 +15,7 @@ pub(super) fn identity() -> Vec<Path> {
             Needs::Identity,
             me::change_password,
             operation("Change the caller's password; ends all sessions of the user and starts a new one for the caller")
-                .takes::<wire::PasswordChange>()
+                .accepts::<wire::PasswordChange>()
                 .ok::<wire::OwnSession>()
                 .no_content(),
         ),
@@ -29,7 +29,7 @@ pub(super) fn identity() -> Vec<Path> {
                 Needs::Nothing,
                 sessions::create,
                 operation("Sign in with a password; the answer sets the session cookie")
-                    .takes::<wire::SignIn>()
+                    .accepts::<wire::SignIn>()
                     .created::<wire::OwnSession>(),
             ),
         at("/sessions/current")
@@ -54,7 +54,7 @@ pub(super) fn identity() -> Vec<Path> {
                 Needs::Identity,
                 api_keys::create,
                 operation("Create an API key; its secret is shown only once. A key of the tenant needs keys:write")
-                    .takes::<wire::ApiKeySpec>()
+                    .accepts::<wire::ApiKeySpec>()
                     .created::<wire::NewApiKey>(),
             ),
         at("/api-keys/{key}")
@@ -67,7 +67,7 @@ pub(super) fn identity() -> Vec<Path> {
                 Needs::Identity,
                 api_keys::patch,
                 operation("Rename or restrict an API key: any of the tenant with keys:write, else one of the caller")
-                    .takes::<wire::ApiKeyPatch>()
+                    .accepts::<wire::ApiKeyPatch>()
                     .ok::<wire::ApiKey>(),
             )
             .delete(
@@ -84,7 +84,7 @@ pub(super) fn identity() -> Vec<Path> {
             .post(
                 P::SystemOperate,
                 tenants::create,
-                operation("Create a tenant").takes::<wire::TenantSpec>().created::<wire::Tenant>(),
+                operation("Create a tenant").accepts::<wire::TenantSpec>().created::<wire::Tenant>(),
             ),
         at("/users")
             .get(
@@ -95,7 +95,7 @@ pub(super) fn identity() -> Vec<Path> {
             .post(
                 P::SystemOperate,
                 users::create,
-                operation("Create a user").takes::<wire::UserSpec>().created::<wire::User>(),
+                operation("Create a user").accepts::<wire::UserSpec>().created::<wire::User>(),
             ),
         at("/users/{email}/activate").post(
             P::SystemOperate,
@@ -122,7 +122,7 @@ pub(super) fn identity() -> Vec<Path> {
                 P::MembersWrite,
                 memberships::put,
                 operation("Create a membership, or change its role")
-                    .takes::<wire::MembershipSpec>()
+                    .accepts::<wire::MembershipSpec>()
                     .if_match()
                     .put::<wire::Membership>(),
             )

@@ -44,7 +44,7 @@ fn in_projects() -> Vec<Path> {
                 P::JobsWrite,
                 projects::put,
                 operation("Create or replace a project")
-                    .takes::<wire::ProjectSpec>()
+                    .accepts::<wire::ProjectSpec>()
                     .if_match()
                     .put::<wire::Project>(),
             )
@@ -78,7 +78,7 @@ fn of_functions() -> Vec<Path> {
                 P::JobsWrite,
                 functions::put,
                 operation("Create or replace a task function")
-                    .takes::<wire::FunctionSpec>()
+                    .accepts::<wire::FunctionSpec>()
                     .if_match()
                     .put::<wire::Function>(),
             )
@@ -125,7 +125,7 @@ fn of_templates() -> Vec<Path> {
                 templates::put,
                 operation("Create or replace a template")
                     .if_match()
-                    .takes_named::<wire::TemplateSpec>()
+                    .accepts_named::<wire::TemplateSpec>()
                     .put::<wire::Template>(),
             )
             .delete(
@@ -171,7 +171,7 @@ fn of_notifications() -> Vec<Path> {
                 notifications::channels::put,
                 operation("Create or replace a notification channel")
                     .if_match()
-                    .takes_named::<wire::NotificationChannelSpec>()
+                    .accepts_named::<wire::NotificationChannelSpec>()
                     .put::<wire::NotificationChannel>(),
             )
             .delete(
@@ -183,7 +183,7 @@ fn of_notifications() -> Vec<Path> {
             P::JobsWrite,
             notifications::channels::test,
             operation("Send a test message to a notification channel")
-                .gives::<wire::NotificationDelivery>(StatusCode::ACCEPTED),
+                .returns::<wire::NotificationDelivery>(StatusCode::ACCEPTED),
         ),
         at("/notification-rules").get(
             P::JobsRead,
@@ -201,7 +201,7 @@ fn of_notifications() -> Vec<Path> {
                 notifications::rules::put,
                 operation("Create or replace a notification rule")
                     .if_match()
-                    .takes_named::<wire::NotificationRuleSpec>()
+                    .accepts_named::<wire::NotificationRuleSpec>()
                     .put::<wire::NotificationRule>(),
             )
             .delete(
@@ -235,7 +235,7 @@ fn of_tenants() -> Vec<Path> {
                 P::SystemOperate,
                 tenancy::patch,
                 operation("Change the name and the quotas of a tenant")
-                    .takes::<wire::TenantPatch>()
+                    .accepts::<wire::TenantPatch>()
                     .if_match()
                     .ok::<wire::Tenant>(),
             )
@@ -295,7 +295,7 @@ fn of_the_installation() -> Vec<Path> {
                 operation(
                     "Change the name or the password of a user, or whether they operate the installation",
                 )
-                .takes::<wire::UserPatch>()
+                .accepts::<wire::UserPatch>()
                 .if_match()
                 .ok::<wire::User>(),
             )
@@ -312,7 +312,7 @@ fn of_the_installation() -> Vec<Path> {
             P::SystemOperate,
             maintenance::tick,
             operation("Let the leader check all schedules now")
-                .gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
+                .returns::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
         ),
         at("/maintenance/reset-stuck").post(
             P::SystemOperate,
@@ -320,7 +320,7 @@ fn of_the_installation() -> Vec<Path> {
             operation("Let the leader end stuck attempts, or list them with a dry run")
                 .may_take::<wire::ResetStuckRequest>()
                 .ok::<wire::StuckAttempts>()
-                .gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
+                .returns::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
         ),
         at("/job-types").get(
             P::JobsRead,
@@ -333,7 +333,7 @@ fn of_the_installation() -> Vec<Path> {
                 P::SystemOperate,
                 job_types::put,
                 operation("Enable or disable a kind of schedule for new jobs")
-                    .takes::<wire::JobTypeSpec>()
+                    .accepts::<wire::JobTypeSpec>()
                     .if_match()
                     .ok::<wire::JobTypeInfo>(),
             ),
@@ -341,12 +341,12 @@ fn of_the_installation() -> Vec<Path> {
             P::SystemOperate,
             drains::drain,
             operation("Drain a worker: it finishes its attempts and claims no new run")
-                .gives::<wire::Worker>(StatusCode::ACCEPTED),
+                .returns::<wire::Worker>(StatusCode::ACCEPTED),
         ),
         at("/workers/{id}/undrain").post(
             P::SystemOperate,
             drains::undrain,
-            operation("End the drain of a worker").gives::<wire::Worker>(StatusCode::ACCEPTED),
+            operation("End the drain of a worker").returns::<wire::Worker>(StatusCode::ACCEPTED),
         ),
     ]
 }

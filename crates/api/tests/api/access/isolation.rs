@@ -110,7 +110,7 @@ impl Two {
 
     /// The path with names of the other tenant, and with names that do not exist.
     fn paths(&self, path: &str) -> Vec<(String, String)> {
-        let none = nobodys_id();
+        let none = unknown_id();
         if path == "/events/stream" {
             // Rejected before the endless stream begins.
             let path = format!("{path}?after=none");
@@ -158,7 +158,7 @@ impl Two {
         client.query_one(&all, &[]).await.unwrap().get(0)
     }
 
-    async fn ask(&self, key: &str, request: Request<'_>, body: &Value) -> Answer {
+    async fn send(&self, key: &str, request: Request<'_>, body: &Value) -> Answer {
         let headers = [("authorization", key), ("content-type", "application/json")];
         let body = if body.is_null() { None } else { Some(body.to_string()) };
         let path = format!("/api/v1{}", request.path);
@@ -179,7 +179,7 @@ fn verdict(two: &Two, answer: &Answer) -> (u16, String, String) {
     let theirs = [
         format!("ann@{MARK}.example"),
         "nobody@example.com".to_owned(),
-        nobodys_id(),
+        unknown_id(),
         "none".to_owned(),
         format!("\"{NO_ENTRY}\""),
         NO_EVENT.to_owned(),
@@ -194,7 +194,7 @@ fn verdict(two: &Two, answer: &Answer) -> (u16, String, String) {
     )
 }
 
-fn nobodys_id() -> String {
+fn unknown_id() -> String {
     Uuid::from_u128(0xdead).to_string()
 }
 
@@ -225,14 +225,14 @@ async fn matrix(two: &Two) {
     let owner = keys.iter().find(|(role, _)| *role == "owner").map(|(_, key)| key.clone()).unwrap();
     let mut has = Vec::new();
     for (_, key) in &keys {
-        has.push(two.ask(key, Request::get("/me"), &Value::Null).await.json()["permissions"].to_string());
+        has.push(two.send(key, Request::get("/me"), &Value::Null).await.json()["permissions"].to_string());
     }
     let before = two.rows().await;
     let (mut asked, mut refused) = (0, 0);
     table.sort_by_key(|(_, _, kind, _)| *kind);
     for (method, path, kind, body) in &table {
         let route = routes.iter().find(|one| one.method == *method && one.path == *path).unwrap();
-        let without_key = two.ask("", Request::new(method, &two.paths(path)[0].0), body).await;
+        let without_key = two.send("", Request::new(method, &two.paths(path)[0].0), body).await;
         let expected = match (*method, *path) {
             ("GET", "/openapi.json") => 200,
             ("POST", "/sessions") => 422,
@@ -240,17 +240,17 @@ async fn matrix(two: &Two) {
         };
         assert_eq!(without_key.status, expected, "{method} {path}");
         asked += 1;
-        for ((who, key), has) in keys.iter().zip(&has) {
+        for ((caller, key), has) in keys.iter().zip(&has) {
             let may = route.permission.as_ref().is_none_or(|needed| has.contains(&format!("\"{needed}\"")));
             // Every user may create own keys; this body is for a key of the tenant.
             let may = may && ((*method, *path) != ("POST", "/api-keys") || has.contains("\"keys:write\""));
             for (theirs, nobodys) in two.paths(path) {
                 asked += 1;
                 let sent = format!("{theirs} {body}");
-                let about = format!("{who}: {method} {theirs}");
+                let about = format!("{caller}: {method} {theirs}");
                 // Routes of the installation have no target.
                 let path = if *kind == Kind::Installation { &nobodys } else { &theirs };
-                let answer = two.ask(key, Request::new(method, path), body).await;
+                let answer = two.send(key, Request::new(method, path), body).await;
                 assert!(answer.status < 500 && answer.status != 401, "{about}: {}", answer.body);
                 if !may {
                     refused += 1;
@@ -259,20 +259,20 @@ async fn matrix(two: &Two) {
                     continue;
                 }
                 assert_ne!(answer.status, 403, "{about}: {}", answer.body);
-                let sees_all = *kind == Kind::Log && *who == "system operator";
+                let sees_all = *kind == Kind::Log && *caller == "system operator";
                 if *kind != Kind::Installation && !sees_all {
                     assert_eq!(two.shown(&answer, &sent), Vec::<&String>::new(), "{about}: {}", answer.body);
                 }
                 match kind {
                     Kind::One => {
                         assert_eq!(answer.status, 404, "{about}: {}", answer.body);
-                        let other = two.ask(key, Request::new(method, &nobodys), body).await;
+                        let other = two.send(key, Request::new(method, &nobodys), body).await;
                         assert_eq!(verdict(two, &answer), verdict(two, &other), "{about}");
                     }
                     Kind::Names => {
                         assert_eq!(answer.status, 422, "{about}: {}", answer.body);
                         let body = serde_json::from_str(&body.to_string().replace(MARK, "none")).unwrap();
-                        let other = two.ask(key, Request::new(method, &nobodys), &body).await;
+                        let other = two.send(key, Request::new(method, &nobodys), &body).await;
                         assert_eq!(verdict(two, &answer), verdict(two, &other), "{about}");
                     }
                     Kind::Writes => assert!([200, 201].contains(&answer.status), "{about}: {}", answer.body),
@@ -284,12 +284,12 @@ async fn matrix(two: &Two) {
     }
     // Filters of lists also take names.
     for path in ["/runs", "/attempts", "/dead-letters"] {
-        let of_job = two.ask(bearer(), Request::get(&format!("{path}?job={MARK}")), &Value::Null).await;
+        let of_job = two.send(bearer(), Request::get(&format!("{path}?job={MARK}")), &Value::Null).await;
         assert_eq!(of_job.status, 404, "{path}: {}", of_job.body);
         for filter in
             [format!("job={}", two.job), format!("cursor={}", Uuid::max()), format!("run={}", two.dead)]
         {
-            let answer = two.ask(bearer(), Request::get(&format!("{path}?{filter}")), &Value::Null).await;
+            let answer = two.send(bearer(), Request::get(&format!("{path}?{filter}")), &Value::Null).await;
             assert_eq!(
                 two.shown(&answer, &filter),
                 Vec::<&String>::new(),
@@ -317,7 +317,7 @@ async fn matrix(two: &Two) {
         ("/events/stream", &format!("job={MARK}"), 404),
         ("/secrets/x", &format!("project={MARK}"), 404),
     ] {
-        let answer = two.ask(&owner, Request::get(&format!("{path}?{filter}")), &Value::Null).await;
+        let answer = two.send(&owner, Request::get(&format!("{path}?{filter}")), &Value::Null).await;
         let about = format!("{path}?{filter}: {}", answer.body);
         assert_eq!(answer.status, status, "{about}");
         assert_eq!(two.shown(&answer, &format!("{filter} {path}")), Vec::<&String>::new(), "{about}");

@@ -29,7 +29,7 @@ pub(crate) async fn routes(app: &TestApp) -> Vec<Route> {
 }
 
 impl Route {
-    async fn ask(&self, app: &TestApp, authorization: &str) -> Answer {
+    async fn send(&self, app: &TestApp, authorization: &str) -> Answer {
         let path = self.path.replace("{id}", &uuid::Uuid::nil().to_string());
         let path =
             path.replace("{email}", "nobody@example.com").replace("{job}", "none").replace("{name}", "none");
@@ -81,7 +81,7 @@ pub(crate) async fn make_key(app: &TestApp, authorization: &str, spec: &Value) -
 async fn every_route_requires_authentication() {
     let app = TestApp::start().await;
     for route in routes(&app).await.into_iter().filter(|route| !route.is_open) {
-        let answer = route.ask(&app, "").await;
+        let answer = route.send(&app, "").await;
         assert_eq!((answer.status, &answer.json()["code"]), (401, &json!("unauthenticated")), "{route:?}");
         assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"sched\""), "{route:?}");
     }
@@ -113,17 +113,17 @@ async fn roles_reach_only_routes_of_their_permissions() {
     callers.push(("queues:read", of_tenant));
     let routes = routes(&app).await;
     let (mut probes, mut refused) = (0, 0);
-    for (who, key) in &callers {
+    for (caller, key) in &callers {
         let me = get_as(&app, key, "/api/v1/me").await.json();
         let has: Vec<&str> =
             me["permissions"].as_array().unwrap().iter().map(|p| p.as_str().unwrap()).collect();
         for route in &routes {
-            let answer = route.ask(&app, key).await;
+            let answer = route.send(&app, key).await;
             probes += 1;
             match &route.permission {
                 Some(permission) if !has.contains(&permission.as_str()) => {
                     refused += 1;
-                    assert_eq!(answer.status, 403, "{who} {route:?} {}", answer.body);
+                    assert_eq!(answer.status, 403, "{caller} {route:?} {}", answer.body);
                     assert!(
                         answer.json()["detail"].as_str().unwrap().contains(permission),
                         "{}",
@@ -131,7 +131,11 @@ async fn roles_reach_only_routes_of_their_permissions() {
                     );
                 }
                 _ => {
-                    assert!(![401, 403, 405, 500].contains(&answer.status), "{who} {route:?} {}", answer.body)
+                    assert!(
+                        ![401, 403, 405, 500].contains(&answer.status),
+                        "{caller} {route:?} {}",
+                        answer.body
+                    )
                 }
             }
         }

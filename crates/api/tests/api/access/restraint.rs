@@ -5,7 +5,7 @@ use test_support::identity::{OWNER, bearer};
 use crate::access::permissions::{make_key, member};
 use crate::support::{Request, TestApp, function, manual, pointers};
 
-async fn ask(app: &TestApp, key: &str, request: Request<'_>, body: &Value) -> Answer {
+async fn send(app: &TestApp, key: &str, request: Request<'_>, body: &Value) -> Answer {
     let headers = [("authorization", key), ("content-type", "application/json")];
     let (path, body) = (format!("/api/v1{}", request.path), body.to_string());
     app.send(Request { path: &path, headers: &headers, body: Some(&body), ..request }).await
@@ -18,10 +18,10 @@ async fn only_operators_run_and_change_built_in_jobs() {
     app.fixture.sql("UPDATE task_functions SET is_system = true WHERE name = 'f'").await;
     let own = json!({"task_functions": [function("g")], "jobs": [{"name": "own", "function": "g", "job_type": "manual"}]});
     let owner = member(&app, "ada@example.com", "default", "owner").await;
-    assert_eq!(ask(&app, &owner, Request::post("/apply"), &own).await.status, 200);
+    assert_eq!(send(&app, &owner, Request::post("/apply"), &own).await.status, 200);
     let triggered = app.post("/api/v1/jobs/built-in/trigger", &json!({})).await;
     let dispatch = triggered.json()["run_id"].as_str().unwrap().to_owned();
-    assert_eq!(ask(&app, &owner, Request::get("/jobs/built-in"), &json!({})).await.status, 200);
+    assert_eq!(send(&app, &owner, Request::get("/jobs/built-in"), &json!({})).await.status, 200);
     let mut changed = manual("built-in");
     changed["description"] = json!("another");
     for (path, body) in [
@@ -37,12 +37,12 @@ async fn only_operators_run_and_change_built_in_jobs() {
         ("/apply".to_owned(), json!({"jobs": [changed]})),
         ("/apply".to_owned(), json!({"jobs": [{"name": "built-in", "function": "g", "job_type": "manual"}]})),
     ] {
-        let refused = ask(&app, &owner, Request::post(&path), &body).await;
+        let refused = send(&app, &owner, Request::post(&path), &body).await;
         assert_eq!(refused.status, 403, "{path}: {}", refused.body);
         assert!(refused.body.contains("system:operate"), "{path}: {}", refused.body);
         let own = path.replace("built-in", "own");
         if own != path {
-            let done = ask(&app, &owner, Request::post(&own), &json!({})).await;
+            let done = send(&app, &owner, Request::post(&own), &json!({})).await;
             assert!(done.status < 300, "{own}: {}", done.body);
         }
     }
@@ -63,10 +63,10 @@ async fn only_operators_run_and_change_built_in_jobs() {
         )
         .await;
     assert!(of_own > 0);
-    let discarded = ask(&app, &owner, Request::post("/dead-letters/discard"), &json!({"all": true})).await;
+    let discarded = send(&app, &owner, Request::post("/dead-letters/discard"), &json!({"all": true})).await;
     assert_eq!((discarded.status, &discarded.json()["count"]), (200, &json!(of_own)), "{}", discarded.body);
     let one =
-        ask(&app, &owner, Request::post(&format!("/dead-letters/{dispatch}/discard")), &json!({})).await;
+        send(&app, &owner, Request::post(&format!("/dead-letters/{dispatch}/discard")), &json!({})).await;
     assert_eq!(one.status, 403, "{}", one.body);
     let rest = app.post("/api/v1/dead-letters/discard", &json!({"all": true})).await;
     assert_eq!(rest.json()["count"], 1, "{}", rest.body);
@@ -91,23 +91,23 @@ async fn only_operators_change_the_built_in_queue() {
         ("POST", "/queues/system/resume"),
     ] {
         let body = if method == "PUT" { &stopping } else { &json!({}) };
-        let refused = ask(&app, &owner, Request::new(method, path), body).await;
+        let refused = send(&app, &owner, Request::new(method, path), body).await;
         assert_eq!(refused.status, 403, "{method} {path}: {}", refused.body);
         assert!(refused.body.contains("system:operate"), "{method} {path}: {}", refused.body);
     }
     let untouched = "SELECT count(*) FROM queues WHERE name = 'system' AND NOT is_paused AND max_running IS NULL AND rate_limit_count IS NULL";
     assert_eq!(app.fixture.number(untouched).await, 1);
     assert_eq!(
-        ask(&app, &owner, Request::put("/queues/own"), &stopping).await.status,
+        send(&app, &owner, Request::put("/queues/own"), &stopping).await.status,
         201,
         "one of their own"
     );
     assert_eq!(
-        ask(&app, bearer(), Request::put("/queues/system"), &json!({"max_running": 3})).await.status,
+        send(&app, bearer(), Request::put("/queues/system"), &json!({"max_running": 3})).await.status,
         200
     );
     let other = member(&app, "bob@example.com", "other", "owner").await;
-    assert_eq!(ask(&app, &other, Request::put("/queues/system"), &stopping).await.status, 201);
+    assert_eq!(send(&app, &other, Request::put("/queues/system"), &stopping).await.status, 201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,7 +123,7 @@ async fn expiring_key_cannot_create_a_longer_key() {
     assert_eq!((&same["expires_at"], &of_tenant["expires_at"]), (&json!(end), &json!(end)));
     assert_eq!(sooner["expires_at"], "2098-01-01T00:00:00Z");
     let later = json!({"name": "later", "expires_at": "2099-06-30T00:00:01Z"});
-    let refused = ask(&app, &maker, Request::post("/api-keys"), &later).await;
+    let refused = send(&app, &maker, Request::post("/api-keys"), &later).await;
     assert_eq!(
         (refused.status, pointers(&refused.json())),
         (422, vec!["/expires_at".to_owned()]),
@@ -151,20 +151,20 @@ async fn only_owners_revoke_keys_of_owners() {
     };
     let (of_owner, of_admin) = (new_key(bearer()).await, new_key(&admin).await);
     for key in [&admin, &bot] {
-        let refused = ask(&app, key, Request::delete(&of_owner), &json!({})).await;
+        let refused = send(&app, key, Request::delete(&of_owner), &json!({})).await;
         assert_eq!(refused.status, 403, "{}", refused.body);
         assert!(refused.body.contains("members:write"), "{}", refused.body);
     }
-    assert_eq!(ask(&app, &admin, Request::delete(&of_admin), &json!({})).await.status, 204, "their own");
+    assert_eq!(send(&app, &admin, Request::delete(&of_admin), &json!({})).await.status, 204, "their own");
     let of_admin = new_key(&admin).await;
     assert_eq!(
-        ask(&app, bearer(), Request::delete(&of_admin), &json!({})).await.status,
+        send(&app, bearer(), Request::delete(&of_admin), &json!({})).await.status,
         204,
         "an owner revokes any"
     );
     let of_admin = new_key(&admin).await;
-    assert_eq!(ask(&app, &bot, Request::delete(&of_admin), &json!({})).await.status, 204, "of no owner");
-    assert_eq!(ask(&app, bearer(), Request::delete(&of_owner), &json!({})).await.status, 204);
+    assert_eq!(send(&app, &bot, Request::delete(&of_admin), &json!({})).await.status, 204, "of no owner");
+    assert_eq!(send(&app, bearer(), Request::delete(&of_owner), &json!({})).await.status, 204);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,7 +175,7 @@ async fn key_can_only_be_narrowed() {
     let spec = json!({"name": "x", "scopes": ["jobs:read", "jobs:trigger", "keys:read"], "expires_at": end});
     let (key, made) = make_key(&app, &admin, &spec).await;
     let path = format!("/api-keys/{}", made["prefix"].as_str().unwrap());
-    let change = async |by: &str, body: Value| ask(&app, by, Request::patch(&path), &body).await;
+    let change = async |by: &str, body: Value| send(&app, by, Request::patch(&path), &body).await;
     let read = async |by: &str| {
         app.send(Request::get("/api/v1/jobs").headers(&[("authorization", by)])).await.status
     };
@@ -223,12 +223,12 @@ async fn key_can_only_be_narrowed() {
     assert_eq!(change(bearer(), json!({"name": "an owner's"})).await.status, 200);
     let (_, of_owner) = make_key(&app, bearer(), &json!({"name": "o"})).await;
     let of_owner = format!("/api-keys/{}", of_owner["id"].as_str().unwrap());
-    let refused = ask(&app, &admin, Request::patch(&of_owner), &json!({"name": "x"})).await;
+    let refused = send(&app, &admin, Request::patch(&of_owner), &json!({"name": "x"})).await;
     assert!(refused.status == 403 && refused.body.contains("members:write"), "{}", refused.body);
-    let bounded = ask(&app, bearer(), Request::patch(&of_owner), &json!({"scopes": ["runs:read"]})).await;
+    let bounded = send(&app, bearer(), Request::patch(&of_owner), &json!({"scopes": ["runs:read"]})).await;
     assert_eq!(bounded.json()["scopes"], json!(["runs:read"]), "one that had none gets some");
 
-    assert_eq!(ask(&app, &admin, Request::delete(&path), &json!({})).await.status, 204);
+    assert_eq!(send(&app, &admin, Request::delete(&path), &json!({})).await.status, 204);
     let over = change(&admin, json!({"name": "again"})).await;
     assert!(over.status == 409 && over.body.contains("make a new one"), "{} {}", over.status, over.body);
 }

@@ -11,7 +11,7 @@ async fn put(app: &TestApp, path: &str, body: &Value) -> Answer {
         .await
 }
 
-fn told(name: &str, secret: &str) -> Value {
+fn function_with_secret(name: &str, secret: &str) -> Value {
     let mut function = function(name);
     function["handler_config"]["env"] = json!({"A": "plain", "TOKEN": {"secret": secret}});
     function
@@ -116,7 +116,8 @@ async fn secret_errors_do_not_quote_the_value() {
 #[tokio::test(flavor = "multi_thread")]
 async fn function_may_only_name_existing_secrets_and_protects_them() {
     let app = TestApp::start().await;
-    let manifest = json!({"task_functions": [function("f"), told("g", "token")], "jobs": [manual("j")]});
+    let manifest =
+        json!({"task_functions": [function("f"), function_with_secret("g", "token")], "jobs": [manual("j")]});
     let refused = app.post("/api/v1/apply", &manifest).await;
     assert_eq!(pointers(&refused.json()), ["/task_functions/1/handler_config/env/TOKEN"], "{}", refused.body);
     assert!(refused.body.contains("schedctl secrets set token"), "{}", refused.body);

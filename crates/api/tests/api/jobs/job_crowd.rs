@@ -20,7 +20,7 @@ fn jobs() -> usize {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ClientCounts {
     done: usize,
     replayed: usize,
 }
@@ -49,8 +49,8 @@ async fn twice(app: &TestApp, request: Request<'_>, key: &str, at_once: bool) ->
     [one, two].iter().filter(|answer| answer.header("idempotency-replayed") == Some("true")).count()
 }
 
-async fn client(app: &TestApp, number: usize) -> Seen {
-    let mut seen = Seen::default();
+async fn client(app: &TestApp, number: usize) -> ClientCounts {
+    let mut seen = ClientCounts::default();
     for index in (number..jobs()).step_by(CLIENTS) {
         let (name, at_once) = (format!("job-{index}"), index % 2 == 0);
         let one = format!("/api/v1/jobs/{name}");
@@ -80,7 +80,7 @@ async fn repeated_requests_of_eight_clients_take_effect_once() {
         let app = Arc::clone(&app);
         clients.spawn(async move { client(&app, number).await });
     }
-    let mut seen = Seen::default();
+    let mut seen = ClientCounts::default();
     while let Some(one) = clients.join_next().await {
         let one = one.unwrap();
         seen.done += one.done;

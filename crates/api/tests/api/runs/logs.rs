@@ -7,7 +7,7 @@ use sched_model::domain::ids::{WorkerId, execution_id};
 use sched_model::domain::retry::RetryPolicy;
 use sched_model::running::attempts::{self, Ended, OutputChunk, Record};
 use sched_model::running::claims::{self, Claimed};
-use sched_model::running::live_output::{self, Piece, Told};
+use sched_model::running::live_output::{self, LiveUpdate, Piece};
 use sched_model::running::workers::{self, NewWorker};
 use sched_wire::{LogEvent, RunStatus};
 use serde_json::json;
@@ -51,13 +51,13 @@ async fn claim(app: &TestApp) -> Claimed {
     .await
 }
 
-async fn tell(
+async fn write_live(
     app: &TestApp,
     claimed: &Claimed,
     (seq, starts_at, content): (i64, i64, &str),
     progress: Option<&str>,
 ) {
-    let told = Told {
+    let told = LiveUpdate {
         dispatch_id: claimed.dispatch_id,
         token: claimed.token,
         pieces: vec![Piece { seq, stream: "stdout", starts_at, content: content.into() }],
@@ -118,7 +118,7 @@ fn events(body: &str) -> Vec<(String, LogEvent)> {
         .collect()
 }
 
-fn words(events: &[(String, LogEvent)]) -> Vec<String> {
+fn kinds(events: &[(String, LogEvent)]) -> Vec<String> {
     let word = |event: &LogEvent| match event {
         LogEvent::Output { text, dropped_bytes: 0, .. } => text.clone(),
         LogEvent::Output { text, dropped_bytes, .. } => format!("({dropped_bytes}) {text}"),
@@ -149,9 +149,9 @@ async fn logs(app: &TestApp, claimed: &Claimed, query: &str) -> Vec<(String, Log
 #[tokio::test(flavor = "multi_thread")]
 async fn running_attempt_shows_its_output_so_far() {
     let (app, claimed) = running().await;
-    tell(&app, &claimed, (1, 0, "one\n"), Some("counting")).await;
+    write_live(&app, &claimed, (1, 0, "one\n"), Some("counting")).await;
     let seen = logs(&app, &claimed, "").await;
-    assert_eq!(words(&seen), ["attempt 1", "one\n", "progress counting", "end running"]);
+    assert_eq!(kinds(&seen), ["attempt 1", "one\n", "progress counting", "end running"]);
     let shown = app.get(&format!("/api/v1/runs/{}", claimed.dispatch_id)).await.json();
     assert_eq!(
         (&shown["progress"]["percent"], &shown["progress"]["message"]),
@@ -160,11 +160,11 @@ async fn running_attempt_shows_its_output_so_far() {
 
     end(&app, &claimed, AttemptOutcome::Completed, "one\ntwo\n").await;
     let rest = logs(&app, &claimed, &format!("?after={}", seen[1].0)).await;
-    assert_eq!(words(&rest), ["two\n", "succeeded", "end succeeded"]);
+    assert_eq!(kinds(&rest), ["two\n", "succeeded", "end succeeded"]);
     let nothing = logs(&app, &claimed, &format!("?after={}", rest[1].0)).await;
-    assert_eq!(words(&nothing), ["end succeeded"]);
+    assert_eq!(kinds(&nothing), ["end succeeded"]);
     assert_eq!(
-        words(&logs(&app, &claimed, "?follow=true").await),
+        kinds(&logs(&app, &claimed, "?follow=true").await),
         ["attempt 1", "one\ntwo\n", "succeeded", "end succeeded"]
     );
     let shown = app.get("/api/v1/runs").await.json();
@@ -174,7 +174,7 @@ async fn running_attempt_shows_its_output_so_far() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stream_shows_output_and_retries_until_the_run_ends() {
     let (app, first) = running().await;
-    tell(&app, &first, (1, 0, "one\n"), None).await;
+    write_live(&app, &first, (1, 0, "one\n"), None).await;
     let (mut from, mut to) = TcpStream::connect(app.addr).await.unwrap().into_split();
     let path = format!("/api/v1/runs/{}/logs?follow=true", first.dispatch_id);
     let request = format!(
@@ -186,16 +186,16 @@ async fn stream_shows_output_and_retries_until_the_run_ends() {
     let mut seen = String::new();
     let mut read_until = async |word: &str| {
         let mut buffer = [0; 4096];
-        while !words(&events(&unchunked(&seen))).iter().any(|seen| seen == word) {
+        while !kinds(&events(&unchunked(&seen))).iter().any(|seen| seen == word) {
             let read = tokio::time::timeout(LIMIT, from.read(&mut buffer)).await;
             let count = read.unwrap_or_else(|_| panic!("no {word} in {seen}")).unwrap();
             assert!(count > 0, "the stream ended before {word}: {seen}");
             seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
         }
-        words(&events(&unchunked(&seen)))
+        kinds(&events(&unchunked(&seen)))
     };
     read_until("one\n").await;
-    tell(&app, &first, (2, 10, "two\n"), None).await;
+    write_live(&app, &first, (2, 10, "two\n"), None).await;
     read_until("(6) two\n").await;
     end(&app, &first, AttemptOutcome::Failed, "one\nthree\ntwo\n").await;
     read_until("failed").await;
@@ -246,7 +246,7 @@ async fn much_output_of_many_attempts_is_sent_in_pages() {
     assert!(matches!(seen.last(), Some((_, LogEvent::End { status: RunStatus::Succeeded }))));
 }
 
-async fn ask(app: &TestApp, claimed: &Claimed, query: &str) -> (TcpStream, String) {
+async fn open_stream(app: &TestApp, claimed: &Claimed, query: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(app.addr).await.unwrap();
     let path = format!("/api/v1/runs/{}/logs{query}", claimed.dispatch_id);
     let request = format!(
@@ -265,16 +265,20 @@ async fn log_readers_are_limited() {
     let (app, claimed) = running().await;
     let mut followers = Vec::new();
     loop {
-        let (stream, head) = ask(&app, &claimed, "?follow=true").await;
+        let (stream, head) = open_stream(&app, &claimed, "?follow=true").await;
         if head == "HTTP/1.1 429" {
             break;
         }
         followers.push(stream);
         assert!(followers.len() <= 1_000, "no bound");
     }
-    assert_eq!(ask(&app, &claimed, "").await.1, "HTTP/1.1 429", "who reads what is there counts as well");
+    assert_eq!(
+        open_stream(&app, &claimed, "").await.1,
+        "HTTP/1.1 429",
+        "who reads what is there counts as well"
+    );
     drop(followers);
-    wait_for("there is room", LIMIT, async || match ask(&app, &claimed, "").await.1 {
+    wait_for("there is room", LIMIT, async || match open_stream(&app, &claimed, "").await.1 {
         head if head == "HTTP/1.1 200" => Ok(()),
         head => Err(head),
     })
@@ -284,17 +288,17 @@ async fn log_readers_are_limited() {
 #[tokio::test(flavor = "multi_thread")]
 async fn attempt_between_two_polls_is_not_missed() {
     let (app, first) = running().await;
-    let (mut stream, _) = ask(&app, &first, "?follow=true").await;
+    let (mut stream, _) = open_stream(&app, &first, "?follow=true").await;
     let mut seen = String::new();
     let mut read_until = async |words_wanted: usize| {
         let mut buffer = [0; 4096];
-        while words(&events(&unchunked(&seen))).len() < words_wanted {
+        while kinds(&events(&unchunked(&seen))).len() < words_wanted {
             let read = tokio::time::timeout(LIMIT, stream.read(&mut buffer)).await;
             let count = read.unwrap_or_else(|_| panic!("no {words_wanted} events in {seen}")).unwrap();
             assert!(count > 0, "the stream ended: {seen}");
             seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
         }
-        words(&events(&unchunked(&seen)))
+        kinds(&events(&unchunked(&seen)))
     };
     end(&app, &first, AttemptOutcome::Failed, "one\n").await;
     read_until(3).await;
@@ -320,7 +324,7 @@ async fn attempt_between_two_polls_is_not_missed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn log_stream_ends_on_revocation() {
     let (app, claimed) = running().await;
-    tell(&app, &claimed, (1, 0, "one\n"), None).await;
+    write_live(&app, &claimed, (1, 0, "one\n"), None).await;
     let (mut from, mut to) = TcpStream::connect(app.addr).await.unwrap().into_split();
     let request = format!(
         "GET /api/v1/runs/{}/logs?follow=true HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\n\r\n",

@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn told(dispatched: Dispatched) -> String {
+fn sentence(dispatched: DispatchRecord) -> String {
     let evidence = Evidence { dispatches: vec![dispatched], ..evidence() };
     explained(&evidence, "12:00", "12:30").lines[0].sentence()
 }
 
 #[test]
 fn waiting_run_lists_its_blockers_in_order() {
-    let pending = Dispatched {
+    let pending = DispatchRecord {
         status: DispatchStatus::Pending,
         claimed_at: None,
         completed_at: None,
@@ -18,12 +18,12 @@ fn waiting_run_lists_its_blockers_in_order() {
         ..dispatch("12:00")
     };
     let begin = "waiting: dispatched 12ms after its time by host-a (term 3); waits in queue default since 2026-03-02T12:00:00.012Z";
-    assert_eq!(told(pending.clone()), begin);
-    let one = Dispatched { waits: vec![Wait::TenantPaused], ..pending.clone() };
-    assert_eq!(told(one), format!("{begin}: the tenant is paused"));
+    assert_eq!(sentence(pending.clone()), begin);
+    let one = DispatchRecord { waits: vec![Wait::TenantPaused], ..pending.clone() };
+    assert_eq!(sentence(one), format!("{begin}: the tenant is paused"));
     let queue = Wait::QueuePaused { queue: "default".into(), reason: None };
-    let two = Dispatched { waits: vec![Wait::TenantPaused, queue], ..pending };
-    assert_eq!(told(two), format!("{begin}: (1) the tenant is paused, (2) the queue default is paused"));
+    let two = DispatchRecord { waits: vec![Wait::TenantPaused, queue], ..pending };
+    assert_eq!(sentence(two), format!("{begin}: (1) the tenant is paused, (2) the queue default is paused"));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn recovered_attempt_is_reported() {
     lost.attempts[0].outcome = AttemptOutcome::Lost;
     lost.attempts[0].error = Some("its worker was given up".into());
     lost.attempts.push(Attempt { number: 2, ..second });
-    let text = told(lost);
+    let text = sentence(lost);
     assert!(text.contains("attempt 1 lost on host-b after 1.2s: its worker was given up"), "{text}");
     assert!(
         text.ends_with("attempt 2 succeeded on host-b after 1.2s; the lost attempt has been recovered"),
@@ -44,7 +44,7 @@ fn recovered_attempt_is_reported() {
 
 #[test]
 fn cancelled_run_names_user_and_replacement() {
-    let cancelled = Dispatched {
+    let cancelled = DispatchRecord {
         status: DispatchStatus::Cancelled,
         attempts: Vec::new(),
         error: Some(
@@ -56,24 +56,25 @@ fn cancelled_run_names_user_and_replacement() {
     };
     let why = "cancelled at 2026-03-02T12:10:00.000Z: a later fire of the job took its place (overlap policy cancel_oldest): \
                run 00000000-0000-0000-0000-000000000008 of 2026-03-02T12:05:00Z";
-    assert!(told(cancelled.clone()).ends_with(why), "{}", told(cancelled));
-    let running = Dispatched {
+    assert!(sentence(cancelled.clone()).ends_with(why), "{}", sentence(cancelled));
+    let running = DispatchRecord {
         status: DispatchStatus::InProgress,
         successor: None,
         error: Some("cancelled by ada".into()),
         ..cancelled.clone()
     };
-    let text = told(running);
+    let text = sentence(running);
     assert!(text.ends_with("cancellation requested at 2026-03-02T12:10:00.000Z: cancelled by ada"), "{text}");
-    let late = Dispatched { status: DispatchStatus::Completed, error: None, successor: None, ..cancelled };
-    assert!(told(late).ends_with("cancellation requested at 2026-03-02T12:10:00.000Z, too late"));
+    let late =
+        DispatchRecord { status: DispatchStatus::Completed, error: None, successor: None, ..cancelled };
+    assert!(sentence(late).ends_with("cancellation requested at 2026-03-02T12:10:00.000Z, too late"));
 }
 
 #[test]
 fn dependent_run_names_its_cause() {
     let cause = Cause { dispatch: DispatchId(Uuid::from_u128(9)), job: Some("load".into()) };
-    let text =
-        Dispatched { triggered_by: Trigger::Dependency, cause: Some(cause), ..dispatch("12:00") }.sentence();
+    let text = DispatchRecord { triggered_by: Trigger::Dependency, cause: Some(cause), ..dispatch("12:00") }
+        .sentence();
     let because =
         "by host-a (term 3), because run 00000000-0000-0000-0000-000000000009 of job load had ended;";
     assert!(text.contains(because), "{text}");
@@ -85,7 +86,7 @@ fn skip_names_conflicting_runs_and_leader() {
         let evidence = Evidence { skips: vec![skip], ..evidence() };
         explain(&evidence, at("10:00"), at("10:30")).unwrap().lines[0].sentence()
     };
-    let open = |fire: &str, completed_at| InTheWay {
+    let open = |fire: &str, completed_at| BlockingDispatch {
         id: DispatchId(Uuid::from_u128(7)),
         scheduled_for: at(fire),
         completed_at,
@@ -105,7 +106,7 @@ fn skip_names_conflicting_runs_and_leader() {
     assert!(skipped(several).contains("of the job were open, when the first came: run "));
 
     let misfire = |next: &str, former_end| Skip {
-        lead: Some(Lead { next_at: at(next), former_end }),
+        lead: Some(LeadershipGap { next_at: at(next), former_end }),
         ..skip("10:00", "10:00", 1, SkipReason::Misfire)
     };
     for (skip, told) in [

@@ -68,7 +68,7 @@ fn lost_and_failed_attempts_name_their_worker() {
         exit_code: Some(3),
         ..fire.attempts[0].clone()
     };
-    let lost = Dispatched {
+    let lost = DispatchRecord {
         status: DispatchStatus::Pending,
         attempt: 2,
         is_catch_up: true,

@@ -15,7 +15,7 @@ fn moving() -> Evidence {
     Evidence {
         created_at: at("2026-02-01T00:00:00Z"),
         versions: vec![version(1, "created", "2026-02-01T00:00:00Z", settings)],
-        calendars: vec![KnownCalendar {
+        calendars: vec![CalendarFacts {
             name: "free".into(),
             definition: json!({"dates": ["2026-03-02"]}),
             updated_at: at("2026-02-01T00:00:00Z"),
@@ -53,7 +53,7 @@ fn an_excluded_fire_is_recorded_or_will_be() {
     let settings = JobSettings { calendars: vec!["free".into()], ..hourly() };
     let evidence = Evidence {
         versions: vec![version(1, "created", "00:00", settings)],
-        calendars: vec![KnownCalendar {
+        calendars: vec![CalendarFacts {
             name: "free".into(),
             definition: json!({"windows": [{"from": "2026-03-02T10:00:00", "until": "2026-03-02T12:30:00"}]}),
             updated_at: at("00:00"),

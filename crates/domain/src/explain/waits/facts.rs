@@ -4,7 +4,7 @@ use std::fmt;
 
 use chrono::{DateTime, Utc};
 
-use super::super::KnownCalendar;
+use super::super::CalendarFacts;
 use crate::ids::{DispatchId, TenantId};
 use crate::job::JobSettings;
 use crate::job::dependency::AfterCondition;
@@ -12,13 +12,13 @@ use crate::lease::Leadership;
 use crate::run_state::DispatchStatus;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounded {
+pub struct BoundedCount {
     /// A lower bound unless exact.
     pub count: u64,
     pub is_exact: bool,
 }
 
-impl fmt::Display for Bounded {
+impl fmt::Display for BoundedCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.count {
             count @ 1000.. => write!(f, "{},{:03}", count / 1000, count % 1000)?,
@@ -93,18 +93,18 @@ pub struct Pending {
     pub attempt: i32,
     pub error: Option<String>,
     /// Runs of its job before it, if it is queued behind them.
-    pub line: Option<Bounded>,
+    pub line: Option<BoundedCount>,
     /// Due dispatches of its tenant before it.
-    pub ahead: Bounded,
+    pub ahead: BoundedCount,
     pub is_tenant_paused: bool,
-    pub paused_project: Option<Paused>,
-    pub paused_function: Option<Paused>,
+    pub paused_project: Option<PausedResource>,
+    pub paused_function: Option<PausedResource>,
     /// Queued runs are not counted.
     pub is_job_full: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paused {
+pub struct PausedResource {
     pub name: String,
     pub reason: Option<String>,
 }
@@ -132,7 +132,7 @@ pub struct JobFacts {
     pub tenant: TenantId,
     pub created_at: DateTime<Utc>,
     pub settings: JobSettings,
-    pub calendars: Vec<KnownCalendar>,
+    pub calendars: Vec<CalendarFacts>,
     pub disabled_reason: Option<String>,
     /// Whether it is paused.
     pub is_paused: bool,
@@ -141,9 +141,9 @@ pub struct JobFacts {
     pub next_run_at: Option<DateTime<Utc>>,
     pub held_until: Option<DateTime<Utc>>,
     pub is_tenant_paused: bool,
-    pub paused_project: Option<Paused>,
+    pub paused_project: Option<PausedResource>,
     pub is_function_active: bool,
-    pub paused_function: Option<Paused>,
+    pub paused_function: Option<PausedResource>,
     pub queue: QueueFacts,
     pub upstream: Vec<Upstream>,
     pub leadership: Leadership,

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;
 
-use super::super::KnownCalendar;
+use super::super::CalendarFacts;
 use super::*;
 use crate::ids::{DispatchId, TenantId};
 use crate::job::dependency::AfterCondition;
@@ -24,7 +24,7 @@ fn pending() -> Pending {
         attempt: 0,
         error: None,
         line: None,
-        ahead: Bounded { count: 0, is_exact: true },
+        ahead: BoundedCount { count: 0, is_exact: true },
         is_tenant_paused: false,
         paused_project: None,
         paused_function: None,
@@ -32,8 +32,8 @@ fn pending() -> Pending {
     }
 }
 
-fn paused(name: &str, reason: Option<&str>) -> Paused {
-    Paused { name: name.into(), reason: reason.map(Into::into) }
+fn paused(name: &str, reason: Option<&str>) -> PausedResource {
+    PausedResource { name: name.into(), reason: reason.map(Into::into) }
 }
 
 fn queue() -> QueueFacts {
@@ -53,7 +53,7 @@ const ID: &str = "00000000-0000-0000-0000-000000000007";
 #[track_caller]
 fn assert_waits(pending: &Pending, queue: &QueueFacts, holders: &[Holder], expected: &[(&str, &str)]) {
     let waits = of_dispatch(at("12:30"), pending, queue, holders);
-    let told: Vec<(&str, String)> = waits.iter().map(|wait| (wait.word(), wait.sentence())).collect();
+    let told: Vec<(&str, String)> = waits.iter().map(|wait| (wait.as_str(), wait.sentence())).collect();
     let told: Vec<(&str, &str)> = told.iter().map(|(word, text)| (*word, text.as_str())).collect();
     assert_eq!(told, expected);
 }
@@ -62,7 +62,7 @@ fn assert_waits(pending: &Pending, queue: &QueueFacts, holders: &[Holder], expec
 fn unblocked_run_waits_for_its_turn() {
     let turn = "it is the next of its tenant in queue io; 1 worker serves it, 2 of 8 slots busy";
     assert_waits(&pending(), &queue(), &[], &[("turn", turn)]);
-    let behind = Pending { ahead: Bounded { count: 1_000, is_exact: false }, ..pending() };
+    let behind = Pending { ahead: BoundedCount { count: 1_000, is_exact: false }, ..pending() };
     let two = QueueFacts { workers: 2, slots: 16, busy: 16, ..queue() };
     let turn = "1,000+ of its tenant are before it in queue io; 2 workers serve it, 16 of 16 slots busy";
     assert_waits(&behind, &two, &[], &[("turn", turn)]);
@@ -74,7 +74,7 @@ fn all_blockers_are_reported_in_order() {
         is_tenant_paused: true,
         paused_project: Some(paused("night", Some("audit"))),
         paused_function: Some(paused("mail", None)),
-        ahead: Bounded { count: 3, is_exact: true },
+        ahead: BoundedCount { count: 3, is_exact: true },
         expires_at: Some(at("12:20")),
         ..pending()
     };
@@ -125,17 +125,17 @@ fn limit_with_room_is_not_a_blocker() {
         ..queue()
     };
     let waits = of_dispatch(at("12:30"), &pending(), &roomy, &[]);
-    assert_eq!(waits.iter().map(Wait::word).collect::<Vec<_>>(), ["turn"]);
+    assert_eq!(waits.iter().map(Wait::as_str).collect::<Vec<_>>(), ["turn"]);
 }
 
 #[test]
 fn queued_run_names_the_runs_before_it() {
-    let in_line = Pending { line: Some(Bounded { count: 4, is_exact: true }), ..pending() };
+    let in_line = Pending { line: Some(BoundedCount { count: 4, is_exact: true }), ..pending() };
     let told = format!(
         "other runs of the job must end first: run {ID} on host-b since 2026-03-02T12:10:00.000Z, and 4 queued before it"
     );
     assert_waits(&in_line, &queue(), &[holder(DispatchStatus::InProgress)], &[("overlap", &told)]);
-    let first = Pending { line: Some(Bounded { count: 0, is_exact: true }), ..pending() };
+    let first = Pending { line: Some(BoundedCount { count: 0, is_exact: true }), ..pending() };
     let told =
         format!("other runs of the job must end first: run {ID}, waiting since 2026-03-02T12:10:00.000Z");
     assert_waits(&first, &queue(), &[holder(DispatchStatus::Pending)], &[("overlap", &told)]);
@@ -146,7 +146,7 @@ fn queued_run_names_the_runs_before_it() {
 #[test]
 fn run_queued_by_pause_waits_only_if_job_full() {
     let in_line = Pending {
-        line: Some(Bounded { count: 4, is_exact: true }),
+        line: Some(BoundedCount { count: 4, is_exact: true }),
         paused_function: Some(paused("mail", Some("leak"))),
         ..pending()
     };
@@ -156,7 +156,7 @@ fn run_queued_by_pause_waits_only_if_job_full() {
     let full = Pending { is_job_full: true, ..in_line };
     let words: Vec<_> = of_dispatch(at("12:30"), &full, &queue(), &[holder(DispatchStatus::InProgress)])
         .iter()
-        .map(Wait::word)
+        .map(Wait::as_str)
         .collect();
     assert_eq!(words, ["function_paused", "overlap"]);
 }
@@ -246,8 +246,8 @@ fn assert_job_waits(facts: &JobFacts, expected: &[(&str, &str)]) {
     let waits = of_job(facts);
     let told: Vec<(&str, String)> = waits
         .iter()
-        .filter(|wait| wait.word() != "fire_time")
-        .map(|wait| (wait.word(), wait.sentence()))
+        .filter(|wait| wait.as_str() != "fire_time")
+        .map(|wait| (wait.as_str(), wait.sentence()))
         .collect();
     let told: Vec<(&str, &str)> = told.iter().map(|(word, text)| (*word, text.as_str())).collect();
     assert_eq!(told, expected);
@@ -274,7 +274,7 @@ fn each_job_blocker_is_reported() {
             ("job_paused", "the job is paused until 2026-03-02T14:00:00Z; its fires are skipped"),
         ),
         (
-            set(|job| job.paused_project = Some(Paused { name: "night".into(), reason: None })),
+            set(|job| job.paused_project = Some(PausedResource { name: "night".into(), reason: None })),
             ("project_paused", "the project night is paused"),
         ),
         (set(|job| job.is_tenant_paused = true), ("tenant_paused", "the tenant is paused")),
@@ -373,7 +373,7 @@ fn dependent_job_lists_unfinished_predecessors() {
 fn excluded_fire_reports_the_next_allowed_one() {
     let mut facts = JobFacts { next_run_at: Some(at("15:00")), ..job() };
     facts.settings.calendars = vec!["freeze".into()];
-    facts.calendars = vec![KnownCalendar {
+    facts.calendars = vec![CalendarFacts {
         name: "freeze".into(),
         definition: json!({"windows": [{"from": "2026-03-02T12:45", "until": "2026-03-02T14:30"}]}),
         updated_at: at("00:00"),

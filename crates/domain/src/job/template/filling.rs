@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::places::{Piece, Text};
-use super::{Template, Wrong, below};
+use super::{Template, TemplateMistake, below};
 
 /// In bytes, for all placeholders together: a placeholder may occur a thousand times with a long
 /// value.
@@ -21,8 +21,8 @@ enum Failure {
 impl Template {
     /// The template must have no [mistakes](Self::mistakes). An error points into the values; an
     /// empty pointer means all values together.
-    pub fn fill(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, Vec<Wrong>> {
-        let values = self.values(given)?;
+    pub fn fill(&self, input: &Map<String, Value>) -> Result<Map<String, Value>, Vec<TemplateMistake>> {
+        let values = self.values(input)?;
         let mut filling = Filling { values, left: LARGEST };
         let job = filling.object(&self.job).map_err(|failure| {
             let message = match failure {
@@ -31,12 +31,12 @@ impl Template {
                 }
                 Failure::Broken(message) => format!("the template is broken: {message}"),
             };
-            vec![Wrong::at("", message)]
+            vec![TemplateMistake::at("", message)]
         })?;
         let deepest = job.values().map(depth).max().unwrap_or_default();
         if deepest > DEEPEST {
             let message = format!("the values nest {deepest} deep in the job; {DEEPEST} is allowed");
-            return Err(vec![Wrong::at("", message)]);
+            return Err(vec![TemplateMistake::at("", message)]);
         }
         Ok(job)
     }
@@ -44,24 +44,24 @@ impl Template {
     /// `None` without a value.
     fn values<'a>(
         &'a self,
-        given: &'a Map<String, Value>,
-    ) -> Result<BTreeMap<&'a str, Option<&'a Value>>, Vec<Wrong>> {
+        input: &'a Map<String, Value>,
+    ) -> Result<BTreeMap<&'a str, Option<&'a Value>>, Vec<TemplateMistake>> {
         let mut wrong = Vec::new();
-        for name in given.keys().filter(|name| !self.parameters.contains_key(*name)) {
-            wrong.push(Wrong::at(
+        for name in input.keys().filter(|name| !self.parameters.contains_key(*name)) {
+            wrong.push(TemplateMistake::at(
                 below("", name),
-                format!("the template has no such parameter; {}", self.known()),
+                format!("the template has no such parameter; {}", self.list_parameters()),
             ));
         }
         let mut values = BTreeMap::new();
         for (name, parameter) in &self.parameters {
-            let value = given.get(name);
-            match value.map(|value| parameter.takes(value)) {
+            let value = input.get(name);
+            match value.map(|value| parameter.check(value)) {
                 None if parameter.required => {
-                    let message = format!("must be given: {}", parameter.in_words());
-                    wrong.push(Wrong::at(below("", name), message));
+                    let message = format!("must be given: {}", parameter.describe());
+                    wrong.push(TemplateMistake::at(below("", name), message));
                 }
-                Some(Err(message)) => wrong.push(Wrong::at(below("", name), message)),
+                Some(Err(message)) => wrong.push(TemplateMistake::at(below("", name), message)),
                 None | Some(Ok(())) => {}
             }
             values.insert(name.as_str(), value.or(parameter.default.as_ref()));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Wrong, below};
+use super::{TemplateMistake, below};
 
 const LONGEST_NAME: usize = 64;
 /// In characters.
@@ -33,7 +33,7 @@ impl ParameterType {
         }
     }
 
-    fn takes(self, value: &Value) -> bool {
+    fn check(self, value: &Value) -> bool {
         match self {
             Self::String => value.is_string(),
             Self::Integer => value.is_i64() || value.is_u64(),
@@ -44,7 +44,7 @@ impl ParameterType {
         }
     }
 
-    const fn in_words(self) -> &'static str {
+    const fn describe(self) -> &'static str {
         match self {
             Self::String => "a string",
             Self::Integer => "a whole number",
@@ -78,39 +78,39 @@ impl Parameter {
         self.required || self.default.is_some()
     }
 
-    pub(super) fn mistakes(&self, name: &str, found: &mut Vec<Wrong>) {
+    pub(super) fn mistakes(&self, name: &str, found: &mut Vec<TemplateMistake>) {
         let at = below("/parameters", name);
         if !is_name(name) {
             let message = format!(
                 "a parameter has a name of up to {LONGEST_NAME} of a-z, 0-9 and _ that begins with a letter"
             );
-            found.push(Wrong::at(&*at, message));
+            found.push(TemplateMistake::at(&*at, message));
         }
         if self.description.chars().count() > LONGEST_DESCRIPTION {
             let message = format!("must be no longer than {LONGEST_DESCRIPTION} characters");
-            found.push(Wrong::at(format!("{at}/description"), message));
+            found.push(TemplateMistake::at(format!("{at}/description"), message));
         }
         if self.choices.len() > MOST_CHOICES {
             let message = format!("has {} values; it may have {MOST_CHOICES}", self.choices.len());
-            found.push(Wrong::at(format!("{at}/choices"), message));
+            found.push(TemplateMistake::at(format!("{at}/choices"), message));
         }
-        for (index, choice) in self.choices.iter().enumerate().filter(|(_, choice)| !self.kind.takes(choice))
+        for (index, choice) in self.choices.iter().enumerate().filter(|(_, choice)| !self.kind.check(choice))
         {
-            found.push(Wrong::at(format!("{at}/choices/{index}"), self.not_of_type(choice)));
+            found.push(TemplateMistake::at(format!("{at}/choices/{index}"), self.type_error(choice)));
         }
         let Some(default) = &self.default else { return };
         if self.required {
             let message = "a parameter that must be given has no use for a default; leave out one of the two";
-            found.push(Wrong::at(format!("{at}/default"), message));
-        } else if let Err(message) = self.takes(default) {
-            found.push(Wrong::at(format!("{at}/default"), message));
+            found.push(TemplateMistake::at(format!("{at}/default"), message));
+        } else if let Err(message) = self.check(default) {
+            found.push(TemplateMistake::at(format!("{at}/default"), message));
         }
     }
 
     /// The error is for people.
-    pub(super) fn takes(&self, value: &Value) -> Result<(), String> {
-        if !self.kind.takes(value) {
-            return Err(self.not_of_type(value));
+    pub(super) fn check(&self, value: &Value) -> Result<(), String> {
+        if !self.kind.check(value) {
+            return Err(self.type_error(value));
         }
         if self.choices.is_empty() || self.choices.contains(value) {
             return Ok(());
@@ -119,16 +119,16 @@ impl Parameter {
         Err(format!("must be one of {}", choices.join(", ")))
     }
 
-    pub(super) fn in_words(&self) -> String {
-        let kind = self.kind.in_words();
+    pub(super) fn describe(&self) -> String {
+        let kind = self.kind.describe();
         match self.description.as_str() {
             "" => kind.to_owned(),
             description => format!("{kind} ({description})"),
         }
     }
 
-    fn not_of_type(&self, value: &Value) -> String {
-        let given = match value {
+    fn type_error(&self, value: &Value) -> String {
+        let actual = match value {
             Value::Null => "null",
             Value::Bool(_) => "true or false",
             Value::Number(_) => "a number",
@@ -136,9 +136,12 @@ impl Parameter {
             Value::Array(_) => "a list",
             Value::Object(_) => "an object",
         };
-        let given =
-            if self.kind == ParameterType::Integer && value.is_f64() { "one with a fraction" } else { given };
-        format!("must be {}, not {given}", self.kind.in_words())
+        let actual = if self.kind == ParameterType::Integer && value.is_f64() {
+            "one with a fraction"
+        } else {
+            actual
+        };
+        format!("must be {}, not {actual}", self.kind.describe())
     }
 }
 

@@ -30,7 +30,7 @@ fn report() -> Template {
     )
 }
 
-fn pointers(wrong: &[Wrong]) -> Vec<&str> {
+fn pointers(wrong: &[TemplateMistake]) -> Vec<&str> {
     wrong.iter().map(|wrong| wrong.pointer.as_str()).collect()
 }
 

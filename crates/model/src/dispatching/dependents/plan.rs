@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Dependent, ToldEnd};
+use super::{Dependent, JobEnd};
 use crate::dispatching::room::Rooms;
 use sched_domain::dependency::{Edge, End, Run, follow};
 use sched_domain::ids::{DispatchId, JobId, TenantId, time_ordered};
@@ -54,15 +54,15 @@ pub(super) struct Mark {
 }
 
 impl Plan {
-    /// The effect of the ends `told` on the dependents at `now`.
+    /// The effect of `ends` on the dependents at `now`.
     pub(super) fn of(
-        told: &[ToldEnd],
+        ends: &[JobEnd],
         dependents: Vec<Dependent>,
         mut edges: EdgesByJob,
         now: DateTime<Utc>,
     ) -> Self {
-        let mut by_job: HashMap<(TenantId, JobId), Vec<&ToldEnd>> = HashMap::new();
-        for end in told {
+        let mut by_job: HashMap<(TenantId, JobId), Vec<&JobEnd>> = HashMap::new();
+        for end in ends {
             by_job.entry((end.tenant_id, end.job_id)).or_default().push(end);
         }
         let mut plan = Self::default();
@@ -75,8 +75,10 @@ impl Plan {
             ends.sort_by_key(|end| (end.at, end.dispatch));
             let runs = follow(dependent.mode, &mut after, &ends);
             plan.mark(&dependent, after, &before);
-            match dependent.held_by() {
-                Some(held) => plan.skips.extend(Told { by_job: &by_job }.skips(&dependent, &runs, held)),
+            match dependent.blocker() {
+                Some(blocker) => {
+                    plan.skips.extend(EndIndex { by_job: &by_job }.skips(&dependent, &runs, blocker))
+                }
                 None => plan.dispatch(dependent, runs, now),
             }
         }
@@ -110,14 +112,14 @@ impl Plan {
 
 /// The reason for which a dependent may not run.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct Blocker {
     reason: SkipReason,
     why: &'static str,
 }
 
 impl Dependent {
-    fn held_by(&self) -> Option<Held> {
-        let disabled = |why| Some(Held { reason: SkipReason::Disabled, why });
+    fn blocker(&self) -> Option<Blocker> {
+        let disabled = |why| Some(Blocker { reason: SkipReason::Disabled, why });
         if self.is_deleted {
             return disabled("the job is deleted");
         }
@@ -135,30 +137,30 @@ impl Dependent {
             SkipReason::PausedFunction => "its task function is paused",
             _ => "the job is paused",
         };
-        Some(Held { reason, why })
+        Some(Blocker { reason, why })
     }
 }
 
-impl ToldEnd {
+impl JobEnd {
     fn end(&self) -> End {
         End { job: self.job_id, dispatch: self.dispatch_id, status: self.status, at: self.ended_at }
     }
 }
 
 /// The ends of a batch, and the time of the decision.
-struct Told<'a> {
-    by_job: &'a HashMap<(TenantId, JobId), Vec<&'a ToldEnd>>,
+struct EndIndex<'a> {
+    by_job: &'a HashMap<(TenantId, JobId), Vec<&'a JobEnd>>,
 }
 
-impl Told<'_> {
+impl EndIndex<'_> {
     /// The skips of a dependent that may not run, one for each run that the ends would have started.
-    fn skips(&self, dependent: &Dependent, runs: &[Run], held: Held) -> Vec<NewSkip> {
+    fn skips(&self, dependent: &Dependent, runs: &[Run], blocker: Blocker) -> Vec<NewSkip> {
         let skip = |run: &Run| NewSkip {
             tenant_id: dependent.tenant_id,
             job_id: dependent.id,
             at: run.at,
-            reason: held.reason,
-            detail: format!("to run after {}, but {}", self.of(dependent.tenant_id, run), held.why),
+            reason: blocker.reason,
+            detail: format!("to run after {}, but {}", self.of(dependent.tenant_id, run), blocker.why),
             ended_by: run.by,
         };
         runs.iter().map(skip).collect()

@@ -32,7 +32,7 @@ use sched_domain::built_in;
 use sched_domain::ids::{DEFAULT_TENANT, TenantId, time_ordered};
 use sched_domain::notification::{Hold, HoldKey, Holding, MessageKind, RuleMatch};
 
-pub use self::cleanup::{Tidied, prune, tidy};
+pub use self::cleanup::{CleanupResult, end_stale, prune};
 
 statement! {
     LookNow = "follow/notifications_look.sql", (stale_seconds: f64 as Double) -> (Bool, Bool, Bool, Bool)
@@ -51,7 +51,7 @@ pub struct Work {
 const STALE_SECONDS: f64 = 60.0;
 
 /// One statement, without a transaction.
-pub async fn look(conn: &mut Conn) -> DbResult<Work> {
+pub async fn pending_work(conn: &mut Conn) -> DbResult<Work> {
     Ok(LookNow { stale_seconds: STALE_SECONDS }.get_result(conn).await?)
 }
 
@@ -63,7 +63,7 @@ pub struct Limits {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stepped {
+pub struct StepResult {
     pub events: i64,
     pub deliveries: usize,
     pub held_back: usize,
@@ -82,8 +82,8 @@ pub struct Stepped {
 }
 
 /// A section of the stream, and a page of deliveries. Call it in a fenced transaction.
-pub async fn step(conn: &mut Conn, work: Work, ignored: &[i64], limits: Limits) -> DbResult<Stepped> {
-    let mut done = Stepped::default();
+pub async fn step(conn: &mut Conn, work: Work, ignored: &[i64], limits: Limits) -> DbResult<StepResult> {
+    let mut done = StepResult::default();
     let cursor = lock_cursor(conn).await?;
     let needs_stream = work.has_rules || work.has_sending;
     // Without rules or open deliveries, events are skipped.
@@ -93,7 +93,7 @@ pub async fn step(conn: &mut Conn, work: Work, ignored: &[i64], limits: Limits) 
     done.waits_for = stretch.waits_for;
     done.is_anew = cursor.server != 0 && cursor.server != stretch.server;
     // A skip is final: a rule created since the check must see these events.
-    if !needs_stream && look(conn).await?.has_rules {
+    if !needs_stream && pending_work(conn).await?.has_rules {
         done.is_full = true;
     } else if cursor.server != stretch.server {
         let begin = if needs_stream { EventKey::before(1) } else { stretch.ends_at };
@@ -169,7 +169,7 @@ struct Match {
     job: Uuid,
     dispatch: Option<Uuid>,
     body: Value,
-    kept: Option<Hold>,
+    stored: Option<Hold>,
 }
 
 #[rustfmt::skip]
@@ -194,7 +194,7 @@ struct MatchRow {
     job: Option<Uuid>,
     dispatch: Option<Uuid>,
     body: Option<Value>,
-    told_at: Option<DateTime<Utc>>,
+    sent_at: Option<DateTime<Utc>>,
     held_back: Option<i32>,
 }
 
@@ -211,7 +211,9 @@ impl MatchRow {
             job: self.job?,
             dispatch: self.dispatch,
             body: self.body?,
-            kept: self.told_at.map(|told_at| Hold { told_at, held_back: self.held_back.unwrap_or_default() }),
+            stored: self
+                .sent_at
+                .map(|sent_at| Hold { sent_at, held_back: self.held_back.unwrap_or_default() }),
         })
     }
 }
@@ -273,7 +275,7 @@ statement! {
         rules: &'a [Uuid] as Array<SqlUuid>,
         jobs: &'a [Uuid] as Array<SqlUuid>,
         kinds: &'a [MessageKind] as Array<Text>,
-        told_at: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        sent_at: &'a [DateTime<Utc>] as Array<Timestamptz>,
         held_back: &'a [i32] as Array<Int4>,
     ) -> ()
 }
@@ -284,12 +286,12 @@ async fn deliver(conn: &mut Conn, matches: Vec<Match>, now: DateTime<Utc>) -> Db
         return Ok((0, 0));
     }
     let (all, mut holding) = (matches.len(), Holding::default());
-    let told: Vec<(Match, Uuid, i32)> = matches
+    let deliveries: Vec<(Match, Uuid, i32)> = matches
         .into_iter()
         .filter_map(|found| {
-            let Match { tenant, kind, job, at, min_interval_seconds, kept, .. } = found;
+            let Match { tenant, kind, job, at, min_interval_seconds, stored, .. } = found;
             let key = HoldKey { tenant, rule: found.rule.0, job, kind };
-            let held_back = holding.tell(RuleMatch { key, at, min_interval_seconds, kept })?;
+            let held_back = holding.admit(RuleMatch { key, at, min_interval_seconds, stored })?;
             Some((found, time_ordered(now), held_back))
         })
         .collect();
@@ -302,42 +304,45 @@ async fn deliver(conn: &mut Conn, matches: Vec<Match>, now: DateTime<Utc>) -> Db
         }
         body
     };
-    fn column<'a, T>(told: &'a [(Match, Uuid, i32)], value: impl Fn(&'a (Match, Uuid, i32)) -> T) -> Vec<T> {
-        told.iter().map(value).collect()
+    fn column<'a, T>(
+        deliveries: &'a [(Match, Uuid, i32)],
+        value: impl Fn(&'a (Match, Uuid, i32)) -> T,
+    ) -> Vec<T> {
+        deliveries.iter().map(value).collect()
     }
     let deliver = Deliver {
-        tenants: &column(&told, |one| one.0.tenant),
-        ids: &column(&told, |one| one.1),
-        channels: &column(&told, |one| one.0.channel.0),
-        channel_names: &column(&told, |one| one.0.channel.1.as_str()),
-        rules: &column(&told, |one| one.0.rule.0),
-        rule_names: &column(&told, |one| one.0.rule.1.as_str()),
-        kinds: &column(&told, |one| one.0.kind),
-        transactions: &column(&told, |one| one.0.key.transaction),
-        events: &column(&told, |one| one.0.key.id),
-        jobs: &column(&told, |one| one.0.job),
-        dispatches: &column(&told, |one| one.0.dispatch),
-        bodies: &column(&told, body),
-        held_back: &column(&told, |one| one.2),
+        tenants: &column(&deliveries, |one| one.0.tenant),
+        ids: &column(&deliveries, |one| one.1),
+        channels: &column(&deliveries, |one| one.0.channel.0),
+        channel_names: &column(&deliveries, |one| one.0.channel.1.as_str()),
+        rules: &column(&deliveries, |one| one.0.rule.0),
+        rule_names: &column(&deliveries, |one| one.0.rule.1.as_str()),
+        kinds: &column(&deliveries, |one| one.0.kind),
+        transactions: &column(&deliveries, |one| one.0.key.transaction),
+        events: &column(&deliveries, |one| one.0.key.id),
+        jobs: &column(&deliveries, |one| one.0.job),
+        dispatches: &column(&deliveries, |one| one.0.dispatch),
+        bodies: &column(&deliveries, body),
+        held_back: &column(&deliveries, |one| one.2),
     };
-    let written = if told.is_empty() { 0 } else { deliver.execute(conn).await? };
-    keep(conn, &holding.kept()).await?;
-    Ok((written, all - told.len()))
+    let written = if deliveries.is_empty() { 0 } else { deliver.execute(conn).await? };
+    store_holds(conn, &holding.changed()).await?;
+    Ok((written, all - deliveries.len()))
 }
 
-async fn keep(conn: &mut Conn, kept: &[(HoldKey, Hold)]) -> DbResult<()> {
-    if kept.is_empty() {
+async fn store_holds(conn: &mut Conn, stored: &[(HoldKey, Hold)]) -> DbResult<()> {
+    if stored.is_empty() {
         return Ok(());
     }
-    let keep = KeepHolds {
-        tenants: &kept.iter().map(|(key, _)| key.tenant).collect::<Vec<_>>(),
-        rules: &kept.iter().map(|(key, _)| key.rule).collect::<Vec<_>>(),
-        jobs: &kept.iter().map(|(key, _)| key.job).collect::<Vec<_>>(),
-        kinds: &kept.iter().map(|(key, _)| key.kind).collect::<Vec<_>>(),
-        told_at: &kept.iter().map(|(_, hold)| hold.told_at).collect::<Vec<_>>(),
-        held_back: &kept.iter().map(|(_, hold)| hold.held_back).collect::<Vec<_>>(),
+    let store = KeepHolds {
+        tenants: &stored.iter().map(|(key, _)| key.tenant).collect::<Vec<_>>(),
+        rules: &stored.iter().map(|(key, _)| key.rule).collect::<Vec<_>>(),
+        jobs: &stored.iter().map(|(key, _)| key.job).collect::<Vec<_>>(),
+        kinds: &stored.iter().map(|(key, _)| key.kind).collect::<Vec<_>>(),
+        sent_at: &stored.iter().map(|(_, hold)| hold.sent_at).collect::<Vec<_>>(),
+        held_back: &stored.iter().map(|(_, hold)| hold.held_back).collect::<Vec<_>>(),
     };
-    keep.execute(conn).await?;
+    store.execute(conn).await?;
     Ok(())
 }
 

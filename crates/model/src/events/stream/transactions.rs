@@ -23,7 +23,8 @@ statement! {
     RunningNow = "events_running.sql", () -> (BigInt, Bool, Bool, Bool, Nullable<Int4>)
 }
 
-/// Of the whole server. More expensive than [`super::look`]: call it when the stream is blocked.
+/// The running transactions of the whole server. More expensive than [`super::read`]: call it when the
+/// stream is blocked.
 pub async fn running(conn: &mut Conn) -> DbResult<Vec<Running>> {
     Ok(RunningNow {}.load(conn).await?)
 }

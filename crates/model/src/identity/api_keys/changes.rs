@@ -33,10 +33,10 @@ pub struct Revoker<'a> {
 /// Revokes a key, given by its id or prefix, permanently.
 pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, by: Revoker<'_>) -> DbResult<Revoked> {
     use api_keys as k;
-    let found = match hold(conn, tenant, key, by).await? {
+    let found = match lock_key(conn, tenant, key, by).await? {
         Ok(found) => found,
-        Err(Barred::OfAnOwner) => return Ok(Revoked::OfAnOwner),
-        Err(Barred::NoSuchKey) => return Ok(Revoked::NoSuchKey),
+        Err(KeyLockError::OfAnOwner) => return Ok(Revoked::OfAnOwner),
+        Err(KeyLockError::NoSuchKey) => return Ok(Revoked::NoSuchKey),
     };
     if found.revoked_at.is_some() {
         return Ok(Revoked::Before(found));
@@ -86,10 +86,10 @@ pub async fn change(
     by: Revoker<'_>,
 ) -> DbResult<Changed> {
     use api_keys as k;
-    let before = match hold(conn, tenant, change.key, by).await? {
+    let before = match lock_key(conn, tenant, change.key, by).await? {
         Ok(found) => found,
-        Err(Barred::OfAnOwner) => return Ok(Changed::OfAnOwner),
-        Err(Barred::NoSuchKey) => return Ok(Changed::NoSuchKey),
+        Err(KeyLockError::OfAnOwner) => return Ok(Changed::OfAnOwner),
+        Err(KeyLockError::NoSuchKey) => return Ok(Changed::NoSuchKey),
     };
     let now = database_clock::now(conn).await?;
     if before.revoked_at.is_some() || before.expires_at.is_some_and(|end| end <= now) {
@@ -125,7 +125,7 @@ pub async fn change(
     Ok(Changed::Now { before: Box::new(before), after: Box::new(after) })
 }
 
-enum Barred {
+enum KeyLockError {
     /// The caller is not an owner, and the key belongs to one.
     OfAnOwner,
     /// Also if the caller may not know it.
@@ -133,12 +133,12 @@ enum Barred {
 }
 
 /// Locks the key.
-async fn hold(
+async fn lock_key(
     conn: &mut Conn,
     tenant: TenantId,
     key: &str,
     by: Revoker<'_>,
-) -> DbResult<Result<ApiKeyRecord, Barred>> {
+) -> DbResult<Result<ApiKeyRecord, KeyLockError>> {
     use api_keys as k;
     let own = k::table.filter(k::tenant_id.eq(tenant));
     let found: Option<ApiKeyRecord> = match key.parse::<ApiKeyId>() {
@@ -149,14 +149,14 @@ async fn hold(
     }
     .optional()?;
     let is_theirs = |key: &ApiKeyRecord| by.may_others || (by.user.is_some() && key.user_id == by.user);
-    let Some(found) = found.filter(is_theirs) else { return Ok(Err(Barred::NoSuchKey)) };
+    let Some(found) = found.filter(is_theirs) else { return Ok(Err(KeyLockError::NoSuchKey)) };
     if let Some(user) = found.user_id
         && found.revoked_at.is_none()
         && by.user != Some(user)
         && !by.may_owners
         && role_of(conn, tenant, user).await? == Some(Role::Owner)
     {
-        return Ok(Err(Barred::OfAnOwner));
+        return Ok(Err(KeyLockError::OfAnOwner));
     }
     Ok(Ok(found))
 }

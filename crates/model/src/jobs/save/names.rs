@@ -8,7 +8,7 @@ use sched_domain::args_schema;
 use sched_domain::ids::{FunctionId, ProjectId, TenantId};
 use sched_domain::job::JobSettings;
 
-pub(super) struct Named {
+pub(super) struct ResolvedNames {
     pub(super) function: FunctionId,
     pub(super) project: Option<ProjectId>,
 }
@@ -18,12 +18,12 @@ pub(super) async fn resolve_names(
     tenant: TenantId,
     settings: &JobSettings,
     existing: Option<&Job>,
-) -> Result<Named, SaveError> {
+) -> Result<ResolvedNames, SaveError> {
     let missing = |field, kind, name: &str| SaveError::Missing { field, kind, name: name.to_owned() };
     let is_new_to_job = existing.is_none_or(|job| job.settings.function != settings.function);
     // The present function cannot be deleted while the job uses it.
     let function = match is_new_to_job {
-        true => functions::hold(conn, tenant, &settings.function).await?,
+        true => functions::lock_for_use(conn, tenant, &settings.function).await?,
         false => functions::by_name(conn, tenant, &settings.function).await?,
     };
     let function = function.ok_or_else(|| missing("function", "task function", &settings.function))?;
@@ -42,12 +42,12 @@ pub(super) async fn resolve_names(
     let project = match &settings.project {
         Some(name) => {
             let found = match existing.is_none_or(|job| job.settings.project != settings.project) {
-                true => projects::hold(conn, tenant, name).await?,
+                true => projects::lock_for_use(conn, tenant, name).await?,
                 false => tenants::project_by_name(conn, tenant, name).await?,
             };
             Some(found.ok_or_else(|| missing("project", "project", name))?)
         }
         None => None,
     };
-    Ok(Named { function: function.id, project })
+    Ok(ResolvedNames { function: function.id, project })
 }

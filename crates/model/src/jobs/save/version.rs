@@ -21,7 +21,7 @@ pub(in crate::jobs) struct NewVersion<'a> {
 }
 
 impl NewVersion<'_> {
-    pub(in crate::jobs) async fn keep(&self, conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<()> {
+    pub(in crate::jobs) async fn store(&self, conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<()> {
         use scheduled_job_versions as v;
         let settings = serde_json::to_value(self.settings).map_err(|error| DbError::Corrupt {
             what: format!("settings of job {id}"),

@@ -42,7 +42,7 @@ async fn step_down_request_reaches_only_the_leader() {
     assert!(!is_asked(&mut conn, leader).await);
     let asked = leadership::request_step_down(&mut conn).await.unwrap().unwrap();
     assert_eq!((asked.id, asked.term, asked.step_down_term), (leader, Some(term), Some(term)));
-    assert!(asked.asked_to_step_down_at().is_some());
+    assert!(asked.step_down_requested_at().is_some());
     assert!(is_asked(&mut conn, leader).await);
     assert!(!is_asked(&mut conn, standby).await);
 }
@@ -83,10 +83,10 @@ async fn request_applies_to_its_term_only() {
     assert!(!is_asked(&mut conn, first).await, "it was meant in an earlier term");
     let shown = leadership::list(&mut conn).await.unwrap();
     assert!(shown[0].is_leader && shown[0].step_down_requested_at.is_some());
-    assert_eq!(shown[0].asked_to_step_down_at(), None);
+    assert_eq!(shown[0].step_down_requested_at(), None);
     assert_eq!(world.rows(ENDS).await, [["stepped_down"], ["resigned"], ["-"]]);
     let asked = leadership::request_step_down(&mut conn).await.unwrap().unwrap();
-    assert!(asked.asked_to_step_down_at() > shown[0].step_down_requested_at);
+    assert!(asked.step_down_requested_at() > shown[0].step_down_requested_at);
     assert!(is_asked(&mut conn, first).await);
 }
 

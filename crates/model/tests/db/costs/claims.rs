@@ -4,7 +4,7 @@
 //! Measured in pages, from the executed plan.
 
 use sched_model::domain::ids::{TenantId, WorkerId};
-use sched_model::running::claims::{self, Wanted};
+use sched_model::running::claims::{self, ClaimRequest};
 use sched_model::{Conn, dispatching::overlap_queue, transact};
 use test_support::fixture::{Fixture, QUEUE, TENANT};
 use uuid::Uuid;
@@ -89,7 +89,7 @@ async fn five_waiting() -> (Fixture, WorkerId) {
     world.runs(job.id).count(5).insert().await;
     let mut conn = world.conn().await;
     let queues = [QUEUE.to_owned()];
-    let wanted = Wanted { worker, queues: &queues, limit: 1, last: TenantId(Uuid::nil()) };
+    let wanted = ClaimRequest { worker, queues: &queues, limit: 1, last: TenantId(Uuid::nil()) };
     assert_eq!(claims::claim_limited(&mut conn, &wanted).await.unwrap().claimed.len(), 1);
     (world, worker)
 }
@@ -146,10 +146,11 @@ async fn runs_held_by_a_pause_cost_claims_nothing() {
     let mut conn = world.conn().await;
     let mut held = 0;
     while held < 20_000 {
-        held +=
-            transact(&mut conn, "test_hold", async |conn: &mut Conn| overlap_queue::hold(conn, 5_000).await)
-                .await
-                .unwrap();
+        held += transact(&mut conn, "test_hold", async |conn: &mut Conn| {
+            overlap_queue::queue_paused(conn, 5_000).await
+        })
+        .await
+        .unwrap();
     }
     let after = all_pages(&world, worker).await;
     let added: Vec<_> = before

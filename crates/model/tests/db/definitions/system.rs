@@ -105,7 +105,7 @@ async fn built_in_function_has_one_job_per_scope() {
 async fn housekeeping_settings_are_written_only_on_change() {
     let world = Fixture::new().await;
     let mut conn = world.conn().await;
-    assert_eq!(housekeeping::told(&mut conn).await.unwrap(), None);
+    assert_eq!(housekeeping::load(&mut conn).await.unwrap(), None);
     let day = Duration::from_secs(24 * 3600);
     assert!(!housekeeping::was_retained_within(&mut conn, day).await.unwrap());
     let mut told = Housekeeping {
@@ -115,14 +115,14 @@ async fn housekeeping_settings_are_written_only_on_change() {
         stale_scheduler: Duration::from_secs(60),
         stale_worker: day,
     };
-    assert!(housekeeping::tell(&mut conn, &told).await.unwrap());
-    assert!(!housekeeping::tell(&mut conn, &told).await.unwrap());
+    assert!(housekeeping::store(&mut conn, &told).await.unwrap());
+    assert!(!housekeeping::store(&mut conn, &told).await.unwrap());
     housekeeping::note_retained(&mut conn).await.unwrap();
     assert!(housekeeping::was_retained_within(&mut conn, day).await.unwrap());
     assert!(!housekeeping::was_retained_within(&mut conn, Duration::ZERO).await.unwrap());
     told.expiry = HistoryExpiry::Detach;
-    assert!(housekeeping::tell(&mut conn, &told).await.unwrap());
-    assert_eq!(housekeeping::told(&mut conn).await.unwrap(), Some(told));
+    assert!(housekeeping::store(&mut conn, &told).await.unwrap());
+    assert_eq!(housekeeping::load(&mut conn).await.unwrap(), Some(told));
     assert!(housekeeping::was_retained_within(&mut conn, day).await.unwrap(), "the mark stays");
 }
 

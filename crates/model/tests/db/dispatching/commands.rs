@@ -1,6 +1,6 @@
 //! Cancellations by command, also concurrent with a claim or an end.
 
-use sched_model::dispatching::cancellations::{self, Cancelled, Order, Stopped, Word};
+use sched_model::dispatching::cancellations::{self, Cancelled, CancelledRuns, ClaimEndReason, Order};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::{ClaimToken, DispatchId, JobId, TenantId};
 use sched_model::domain::job::OverlapPolicy;
@@ -25,7 +25,7 @@ pub(crate) async fn cancel(world: &Fixture, id: DispatchId) -> Cancelled {
     cancel_as(world, TENANT, id).await
 }
 
-async fn cancel_of_job(world: &Fixture, job: JobId) -> (Stopped, bool) {
+async fn cancel_of_job(world: &Fixture, job: JobId) -> (CancelledRuns, bool) {
     let mut conn = world.conn().await;
     let done = transact(&mut conn, "test_cancel", async |conn: &mut Conn| {
         cancellations::cancel_of_job(conn, TENANT, job, &ORDER).await
@@ -36,7 +36,7 @@ async fn cancel_of_job(world: &Fixture, job: JobId) -> (Stopped, bool) {
     (stopped, has_more)
 }
 
-fn stopped(cancelled: Cancelled) -> Stopped {
+fn stopped(cancelled: Cancelled) -> CancelledRuns {
     let Cancelled::Stopped(_, stopped) = cancelled else { panic!("{cancelled:?}") };
     stopped
 }
@@ -87,8 +87,8 @@ async fn running_run_is_marked_and_ended_by_its_worker() {
     let worker = done.workers[0];
     assert_eq!(cancel(&world, claimed.dispatch_id).await, Cancelled::AlreadyRequested(Some(worker)));
     let held = [(claimed.dispatch_id, claimed.token)];
-    let told = cancellations::word_of(&mut world.conn().await, &held).await.unwrap();
-    assert_eq!(told, [(claimed.token, Word::Cancelled)]);
+    let told = cancellations::claims_to_end(&mut world.conn().await, &held).await.unwrap();
+    assert_eq!(told, [(claimed.token, ClaimEndReason::Cancelled)]);
     world.end(&[ended(&claimed, AttemptOutcome::Cancelled).build()], &[]).await;
     let kept = "SELECT status, completed_at IS NOT NULL, error_message FROM job_dispatch";
     assert_eq!(world.rows(kept).await, [["CANCELLED", "t", "cancelled by tests: wrong data"]]);
@@ -106,17 +106,24 @@ async fn worker_learns_which_claims_are_lost() {
     let gone = DispatchId(uuid::Uuid::from_u128(77));
     let mut conn = world.conn().await;
     let held = [(kept.dispatch_id, kept.token), (lost.dispatch_id, lost.token)];
-    assert_eq!(cancellations::word_of(&mut conn, &held).await.unwrap(), []);
-    assert_eq!(cancellations::word_of(&mut conn, &[]).await.unwrap(), []);
+    assert_eq!(cancellations::claims_to_end(&mut conn, &held).await.unwrap(), []);
+    assert_eq!(cancellations::claims_to_end(&mut conn, &[]).await.unwrap(), []);
     let held = [
         (kept.dispatch_id, kept.token),
         (over.dispatch_id, over.token),
         (lost.dispatch_id, older),
         (gone, ClaimToken(-1)),
     ];
-    let mut told = cancellations::word_of(&mut conn, &held).await.unwrap();
+    let mut told = cancellations::claims_to_end(&mut conn, &held).await.unwrap();
     told.sort_by_key(|(token, _)| *token);
-    assert_eq!(told, [(older, Word::Lost), (ClaimToken(-1), Word::Lost), (over.token, Word::Lost)]);
+    assert_eq!(
+        told,
+        [
+            (older, ClaimEndReason::Lost),
+            (ClaimToken(-1), ClaimEndReason::Lost),
+            (over.token, ClaimEndReason::Lost)
+        ]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,12 +186,12 @@ async fn all_runs_of_a_job_are_cancelled_by_page() {
     assert_eq!((rest.closed.len() + rest.requested.len(), has_more), (205, false));
     assert_eq!(world.rows(LINE).await, [["1", "0", "0", "CANCELLED"]]);
     let (again, has_more) = cancel_of_job(&world, job).await;
-    assert_eq!((again, has_more), (Stopped::default(), false), "what runs is marked already");
+    assert_eq!((again, has_more), (CancelledRuns::default(), false), "what runs is marked already");
     world.finish(&running, AttemptOutcome::Cancelled).await;
     assert_eq!(world.rows(LINE).await, [["0", "0", "0", "CANCELLED"]]);
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'CANCELLED'").await, 1_205);
     let (none, _) = cancel_of_job(&world, job).await;
-    assert_eq!(none, Stopped::default());
+    assert_eq!(none, CancelledRuns::default());
     world.assert_counters_are_true().await;
 }
 
@@ -256,7 +263,7 @@ async fn random_cancellations_and_claims_keep_counters_correct() {
         }
     };
     let cancel = async {
-        let mut done = Stopped::default();
+        let mut done = CancelledRuns::default();
         for id in &ids {
             let one = stopped(cancel(&world, *id).await);
             done.closed.extend(one.closed);

@@ -28,8 +28,8 @@ async fn retry(world: &Fixture, id: DispatchId) -> Retried {
     retry_as(world, TENANT, id).await
 }
 
-fn made(retried: Retried) -> Retry {
-    let Retried::Made(made, _) = retried else { panic!("{retried:?}") };
+fn created(retried: Retried) -> Retry {
+    let Retried::Created(made, _) = retried else { panic!("{retried:?}") };
     made
 }
 
@@ -124,7 +124,7 @@ async fn dead_letters_are_listed_by_filter() {
 async fn dead_letter_is_retried_once() {
     let world = Fixture::new().await;
     let id = dead(&world, "hourly", 1).await[0];
-    let made = made(retry(&world, id).await);
+    let made = created(retry(&world, id).await);
     world.sql(&format!("DELETE FROM job_dispatch WHERE id = '{}'", made.dispatch_id)).await;
     assert_eq!(retry(&world, id).await, Retried::Duplicate(made.dispatch_id));
 }
@@ -134,7 +134,7 @@ async fn retry_creates_a_run_with_the_same_data() {
     let world = Fixture::new().await;
     let id = dead(&world, "hourly", 1).await[0];
     world.sql("UPDATE job_dispatch SET args = '{\"day\": 7}'; UPDATE scheduled_jobs SET priority = 3").await;
-    let made = made(retry(&world, id).await);
+    let made = created(retry(&world, id).await);
     assert_eq!((made.of, made.queue.as_str()), (id, QUEUE));
     assert_eq!(
         retry(&world, id).await,
@@ -156,7 +156,7 @@ async fn retry_creates_a_run_with_the_same_data() {
     let worker = world.worker().await;
     let claimed = world.claim(worker, 1).await.pop().unwrap();
     world.finish(&claimed, AttemptOutcome::Failed).await;
-    let next = self::made(retry(&world, made.dispatch_id).await);
+    let next = self::created(retry(&world, made.dispatch_id).await);
     assert_ne!(next.dispatch_id, made.dispatch_id, "one that failed again is retried in turn");
     world.assert_counters_are_true().await;
 }
@@ -203,7 +203,7 @@ async fn only_unsuccessful_finished_runs_are_retried() {
         let Retried::Barred(found, _) = retry(&world, id).await else { panic!("{status}") };
         assert_eq!(found, JobBar::FunctionInactive);
         world.sql("UPDATE task_functions SET is_active = true").await;
-        made(retry(&world, id).await);
+        created(retry(&world, id).await);
     }
     world.assert_counters_are_true().await;
 }
@@ -215,12 +215,12 @@ async fn retried_run_is_queued_like_any_run() {
     world.runs(job).insert().await;
     let first = the_dispatch(&world).await;
     cancel(&world, first).await;
-    let second = made(retry(&world, first).await).dispatch_id;
+    let second = created(retry(&world, first).await).dispatch_id;
     cancel(&world, second).await;
-    let blocked = made(retry(&world, second).await).dispatch_id;
+    let blocked = created(retry(&world, second).await).dispatch_id;
     world.runs(job).insert().await;
     cancel(&world, blocked).await;
-    let third = made(retry(&world, blocked).await).dispatch_id;
+    let third = created(retry(&world, blocked).await).dispatch_id;
     let line = "SELECT id FROM job_dispatch WHERE claimable_at = 'infinity'";
     assert_eq!(world.text(line).await, third.to_string());
     assert_eq!(
@@ -267,8 +267,8 @@ async fn concurrent_retries_run_each_dead_letter_once() {
         retry(&world, ids[7]),
         discard(&world, ids[9]),
     );
-    assert!(matches!(single, Retried::Made(..) | Retried::Duplicate(_)), "{single:?}");
-    let by_one = usize::from(matches!(single, Retried::Made(..)));
+    assert!(matches!(single, Retried::Created(..) | Retried::Duplicate(_)), "{single:?}");
+    let by_one = usize::from(matches!(single, Retried::Created(..)));
     let not_run = usize::from(matches!(discarded, Discarded::Done { .. }));
     assert_eq!(one.done.len() + other.done.len() + by_one, 40 - not_run);
     let twice = "SELECT count(*) - count(DISTINCT retry_of) FROM job_dispatch WHERE triggered_by = 'retry'";
@@ -295,7 +295,7 @@ async fn discarded_dead_letter_stays_and_can_be_retried() {
     .unwrap();
     assert_eq!(page.done.iter().map(|done| done.0).collect::<Vec<_>>(), ids[1..]);
     assert!(open(&world, &Filter::default()).await.is_empty());
-    made(retry(&world, ids[0]).await);
+    created(retry(&world, ids[0]).await);
     assert_eq!(open(&world, &discarded).await, ids[1..], "it was decided about anew");
 }
 
@@ -327,7 +327,7 @@ async fn retention_and_retry_of_dead_letter_exclude_each_other() {
         removed.unwrap();
         let retries = world.number("SELECT count(*) FROM job_dispatch WHERE triggered_by = 'retry'").await;
         match retried {
-            Retried::Made(..) => assert_eq!(retries, 1),
+            Retried::Created(..) => assert_eq!(retries, 1),
             Retried::NoSuchDispatch => assert_eq!(retries, 0),
             other => panic!("{other:?}"),
         }

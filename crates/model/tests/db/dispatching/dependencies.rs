@@ -3,7 +3,7 @@
 use diesel_async::SimpleAsyncConnection;
 use futures_util::future::join_all;
 use sched_model::definitions::functions::Change;
-use sched_model::dispatching::dependents::{self, Followed, Limits};
+use sched_model::dispatching::dependents::{self, DependentsResult, Limits};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dependency::{After, AfterCondition, AfterMode, MAX_FOLLOWERS};
 use sched_model::domain::ids::{DispatchId, WorkerId};
@@ -83,11 +83,11 @@ impl Chain {
         self.fixture.end(&[ended(&claimed, outcome).max_attempts(max_attempts).build()], &[]).await.remove(0)
     }
 
-    async fn follow(&self) -> Followed {
+    async fn follow(&self) -> DependentsResult {
         self.follow_some(LIMITS).await
     }
 
-    async fn follow_some(&self, limits: Limits) -> Followed {
+    async fn follow_some(&self, limits: Limits) -> DependentsResult {
         let Leader { instance, term } = self.leader;
         let mut conn = self.fixture.conn().await;
         transact(&mut conn, "test_follow", async |conn: &mut Conn| {
@@ -103,7 +103,7 @@ impl Chain {
         self.fixture.text(ran).await
     }
 
-    async fn told(&self) -> i64 {
+    async fn count_ends(&self) -> i64 {
         self.fixture.number("SELECT count(*) FROM job_ends").await
     }
 }
@@ -125,10 +125,10 @@ async fn jobs_run_after_the_end_they_wait_for_and_no_other() {
         assert_eq!(chain.ran().await, "anyhow badly", "{outcome}");
     }
     chain.finish("a", AttemptOutcome::Cancelled).await;
-    assert_eq!(chain.told().await, 0);
-    assert_eq!(chain.follow().await, Followed::default());
+    assert_eq!(chain.count_ends().await, 0);
+    assert_eq!(chain.follow().await, DependentsResult::default());
     chain.finish("well", AttemptOutcome::Completed).await;
-    assert_eq!(chain.told().await, 0, "nothing runs after it, so its end is not told");
+    assert_eq!(chain.count_ends().await, 0, "nothing runs after it, so its end is not told");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -165,7 +165,7 @@ async fn attempts_that_are_retried_or_handed_back_count_nothing() {
     chain.start("a").await;
     for outcome in [AttemptOutcome::Failed, AttemptOutcome::Released, AttemptOutcome::Lost] {
         chain.end(outcome, 4).await;
-        assert_eq!(chain.told().await, 0, "{outcome}");
+        assert_eq!(chain.count_ends().await, 0, "{outcome}");
         chain.fixture.skip_waits().await;
     }
     chain.end(AttemptOutcome::Failed, 3).await;
@@ -223,10 +223,10 @@ async fn two_leaders_at_once_make_each_dispatch_once() {
     for claimed in chain.fixture.claim(chain.worker, 100).await {
         chain.fixture.finish(&claimed, AttemptOutcome::Completed).await;
     }
-    assert_eq!(chain.told().await, ENDS);
+    assert_eq!(chain.count_ends().await, ENDS);
     let work = async || {
         let mut dispatched = 0;
-        while chain.told().await > 0 {
+        while chain.count_ends().await > 0 {
             dispatched += chain.follow_some(Limits { ends: 7, dependents: 100 }).await.dispatched;
         }
         i64::try_from(dispatched).unwrap()

@@ -1,7 +1,7 @@
 //! The overlap queue behind `max_instances`, and the events that make room in it.
 
 use diesel_async::SimpleAsyncConnection as _;
-use sched_model::dispatching::cancellations::{self, MakeRoom, Word};
+use sched_model::dispatching::cancellations::{self, ClaimEndReason, MakeRoom};
 use sched_model::dispatching::room::Instances;
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::JobId;
@@ -103,9 +103,11 @@ async fn held_runs_return_after_the_pause() {
     world.runs(job.id).count(5).insert().await;
     let mut conn = world.conn().await;
     let mut hold = async |limit| {
-        transact(&mut conn, "test_hold", async |conn: &mut Conn| overlap_queue::hold(conn, limit).await)
-            .await
-            .unwrap()
+        transact(&mut conn, "test_hold", async |conn: &mut Conn| {
+            overlap_queue::queue_paused(conn, limit).await
+        })
+        .await
+        .unwrap()
     };
     let mut other = world.conn().await;
     let mut sweep = async || {
@@ -176,8 +178,8 @@ async fn cancel_oldest_covers_waiting_and_running_runs() {
     assert_eq!((told.len(), world.rows(events).await.len()), (0, 2));
     assert_eq!(world.rows(message).await, [["cancelled by ada"]]);
     let held = [(running.dispatch_id, running.token)];
-    let word = cancellations::word_of(&mut conn, &held).await.unwrap();
-    assert_eq!(word, [(running.token, Word::Cancelled)]);
+    let word = cancellations::claims_to_end(&mut conn, &held).await.unwrap();
+    assert_eq!(word, [(running.token, ClaimEndReason::Cancelled)]);
 
     // A requested cancellation prevents its return.
     let lost = ended(&running, AttemptOutcome::Lost).retry_after(Duration::ZERO).build();

@@ -40,7 +40,7 @@ async fn trigger(world: &Fixture, jobs: &[&str]) -> Vec<Fate> {
     all(&mut world.conn().await, &orders).await
 }
 
-fn made(fates: &[Fate]) -> usize {
+fn count_created(fates: &[Fate]) -> usize {
     fates.iter().filter(|fate| matches!(fate, Fate::Created(_))).count()
 }
 
@@ -86,7 +86,7 @@ async fn each_has_its_own_fate_and_what_one_is_refused_for_stops_no_other() {
         assert_ne!(created(&fates[1]).dispatch, created(&fates[8]).dispatch);
         assert_eq!(fates[4], Fate::BuiltIn);
         assert_eq!(&fates[5..8], [Fate::NoSuchJob, Fate::NoSuchJob, Fate::NoSuchJob]);
-        assert_eq!(made(&fates), 3);
+        assert_eq!(count_created(&fates), 3);
         let (counted, there) = counters(&world).await;
         assert_eq!((&counted, &there[0]), (&there, &"3".to_owned()));
         let whose =
@@ -100,7 +100,7 @@ async fn each_has_its_own_fate_and_what_one_is_refused_for_stops_no_other() {
         assert_eq!(world.text(whose).await, told.join(","));
 
         let allowed = Order { may_run_built_in: true, ..order("built-in") };
-        assert_eq!(made(&all(&mut world.conn().await, &[allowed]).await), 1);
+        assert_eq!(count_created(&all(&mut world.conn().await, &[allowed]).await), 1);
     }
 }
 
@@ -139,7 +139,7 @@ async fn a_trigger_among_others_writes_what_it_writes_alone() {
                  UPDATE scheduled_jobs SET active_dispatches = 0, queued_dispatches = 0, total_run_count = 0, last_dispatched_at = NULL",
             )
             .await;
-        assert_eq!(made(&all(&mut conn, &orders).await), orders.len());
+        assert_eq!(count_created(&all(&mut conn, &orders).await), orders.len());
         assert_eq!((world.rows(rows).await, counters(&world).await), (alone.clone(), counted_alone));
         assert_eq!(alone.len(), 10);
     }
@@ -150,9 +150,9 @@ async fn those_of_one_job_take_its_room_and_the_others_wait_in_line() {
     for world in worlds().await {
         world.job("narrow").max_instances(3).overlap(OverlapPolicy::Queue).save().await;
         world.job("wide").save().await;
-        assert_eq!(made(&trigger(&world, &["narrow"]).await), 1);
+        assert_eq!(count_created(&trigger(&world, &["narrow"]).await), 1);
         let fates = trigger(&world, &["narrow", "wide", "narrow", "narrow", "narrow"]).await;
-        assert_eq!(made(&fates), 5);
+        assert_eq!(count_created(&fates), 5);
         let in_line = "SELECT count(*) FILTER (WHERE claimable_at = 'infinity'), count(*) FROM job_dispatch d
                        JOIN scheduled_jobs j ON j.id = d.job_id AND j.name = 'narrow'";
         assert_eq!(world.rows(in_line).await, [["2", "5"]]);
@@ -174,9 +174,9 @@ async fn nobody_waits_for_a_job_that_somebody_else_holds() {
         let hold = format!("{BEGIN}; SELECT 1 FROM scheduled_jobs WHERE name = 'held' FOR NO KEY UPDATE");
         other.batch_execute(&hold).await.unwrap();
         let fates = trigger(&world, &["held", "free", "held"]).await;
-        assert_eq!((&fates[0], made(&fates[1..2]), &fates[2]), (&Fate::Busy, 1, &Fate::Busy));
+        assert_eq!((&fates[0], count_created(&fates[1..2]), &fates[2]), (&Fate::Busy, 1, &Fate::Busy));
         other.batch_execute("COMMIT").await.unwrap();
-        assert_eq!(made(&trigger(&world, &["held"]).await), 1);
+        assert_eq!(count_created(&trigger(&world, &["held"]).await), 1);
     }
 }
 
@@ -214,12 +214,12 @@ async fn a_quota_is_used_up_by_those_who_come_first() {
         ))
         .await;
     let fates = trigger(&world, &["a", "missing", "b", "a", "b"]).await;
-    assert_eq!((made(&fates[..3]), &fates[1]), (2, &Fate::NoSuchJob));
+    assert_eq!((count_created(&fates[..3]), &fates[1]), (2, &Fate::NoSuchJob));
     for fate in &fates[3..] {
         let Fate::QuotaUsedUp(used_up) = fate else { panic!("{fate:?}") };
         assert!(used_up.limit == 3 && (1..=60).contains(&used_up.after_seconds), "{used_up:?}");
     }
-    assert_eq!(made(&trigger(&world, &["a"]).await), 0);
+    assert_eq!(count_created(&trigger(&world, &["a"]).await), 0);
     assert_eq!(world.number("SELECT dispatched FROM tenant_usage").await, 3);
     let (counted, there) = counters(&world).await;
     assert_eq!((&counted, &there[0]), (&there, &"2".to_owned()));
@@ -242,7 +242,7 @@ async fn each_trigger_has_its_entry_in_the_audit_log_and_sees_one_tenant() {
     let own = json!({"n": 1});
     let fates =
         all(&mut conn, &[Order { args: Some(&own), ..order("a") }, order("missing"), order("a")]).await;
-    assert_eq!(made(&fates), 2);
+    assert_eq!(count_created(&fates), 2);
     let entries = "SELECT a.actor, a.action, a.target_type, a.target_id = d.job_id::text, a.after ->> 'has_own_args', a.request_id,
                           a.before IS NULL, a.tenant_id = d.tenant_id
                    FROM audit_log a JOIN job_dispatch d ON d.id::text = a.after ->> 'dispatch_id' ORDER BY a.id";

@@ -37,7 +37,7 @@ fn mark(key: EventKey) -> Mark {
 
 async fn types(conn: &mut Conn, after: EventKey) -> (Vec<String>, EventKey) {
     let ignored = elsewhere(conn).await;
-    let look = stream::look(conn, mark(after), &ignored, 100).await.unwrap();
+    let look = stream::read(conn, mark(after), &ignored, 100).await.unwrap();
     let last = look.events.last().map_or(look.settled, |event| event.key).max(after);
     (look.events.into_iter().map(|event| event.event_type).collect(), last)
 }
@@ -55,7 +55,7 @@ async fn late_commit_is_not_missed() {
     let world = Fixture::new().await;
     let (slow, quick) = (world.db.client().await, world.db.client().await);
     let mut conn = world.conn().await;
-    let start = stream::stand(&mut conn, &[]).await.unwrap().settled;
+    let start = stream::state(&mut conn, &[]).await.unwrap().settled;
 
     slow.batch_execute(&format!("{BEGIN}; INSERT INTO events (event_type) VALUES ('slow')")).await.unwrap();
     quick.batch_execute("INSERT INTO events (event_type) VALUES ('quick')").await.unwrap();
@@ -72,7 +72,7 @@ async fn ignored_transaction_does_not_block_the_stream() {
     let world = Fixture::new().await;
     let (slow, quick) = (world.db.client().await, world.db.client().await);
     let mut conn = world.conn().await;
-    let start = stream::stand(&mut conn, &[]).await.unwrap().settled;
+    let start = stream::state(&mut conn, &[]).await.unwrap().settled;
     slow.batch_execute(&format!("{BEGIN}; CREATE TABLE slow (); INSERT INTO slow DEFAULT VALUES"))
         .await
         .unwrap();
@@ -85,7 +85,7 @@ async fn ignored_transaction_does_not_block_the_stream() {
     assert_eq!(types(&mut conn, start).await.0, Vec::<String>::new());
     wait_for("what is not waited for is passed", PATIENCE, async || {
         let ignored = [elsewhere(&mut conn).await, vec![number]].concat();
-        let look = stream::look(&mut conn, mark(start), &ignored, 10).await.unwrap();
+        let look = stream::read(&mut conn, mark(start), &ignored, 10).await.unwrap();
         let is_seen = look.events.iter().any(|event| event.event_type == "job_paused");
         if is_seen { Ok(()) } else { Err(format!("{look:?}")) }
     })
@@ -139,7 +139,7 @@ async fn concurrent_writers_and_a_reader_agree_on_every_event() {
     const EACH: usize = 60;
     let world = Fixture::new().await;
     let mut conn = world.conn().await;
-    let mut position = stream::stand(&mut conn, &[]).await.unwrap().settled;
+    let mut position = stream::state(&mut conn, &[]).await.unwrap().settled;
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {
         let mut conn = world.conn().await;
@@ -160,7 +160,7 @@ async fn concurrent_writers_and_a_reader_agree_on_every_event() {
     let total = 2 * WRITERS * EACH;
     wait_for("every event", PATIENCE * 2, async || {
         let ignored = elsewhere(&mut conn).await;
-        let look = stream::look(&mut conn, mark(position), &ignored, 7).await.unwrap();
+        let look = stream::read(&mut conn, mark(position), &ignored, 7).await.unwrap();
         position = match look.events.last() {
             Some(last) if look.events.len() == 7 => last.key,
             _ => look.settled.max(position),
@@ -215,7 +215,7 @@ async fn pages_match_the_filter_in_both_directions() {
         let page = stream::page(&mut conn, filter, span, 10).await.unwrap();
         let numbers: Vec<u64> = page.iter().map(|event| event.payload["number"].as_u64().unwrap()).collect();
         assert_eq!(numbers, expected, "{filter:?}");
-        assert!(page.iter().all(|event| filter.takes(event)));
+        assert!(page.iter().all(|event| filter.matches(event)));
     }
     let first = stream::page(&mut conn, &with_all, forward, 1).await.unwrap().pop().unwrap();
     let rest = Span::Forward { after: first.key, before: EventKey::LAST };
@@ -237,7 +237,7 @@ async fn restored_events_precede_new_events() {
         ))
         .await;
     // The server could still reach these numbers: no event is returned until they are settled.
-    let look = stream::look(&mut conn, mark(EventKey::default()), &[], 10).await.unwrap();
+    let look = stream::read(&mut conn, mark(EventKey::default()), &[], 10).await.unwrap();
     assert!(look.has_foreign && look.events.is_empty(), "{look:?}");
     assert_eq!(stream::settle_foreign(&mut conn, 2).await.unwrap(), 2);
     let left = "SELECT payload ->> 'n' FROM events WHERE event_type = 'restored' AND transaction_id > '0'";
@@ -304,12 +304,12 @@ async fn reader_checks_its_last_event() {
     let last = stream::newest(&mut conn, EventKey::LAST).await.unwrap().unwrap();
     let first = stream::newest(&mut conn, last.key).await.unwrap().unwrap();
     assert!(first.key < last.key && first.at <= last.at);
-    assert!(stream::look(&mut conn, last, &[], 10).await.unwrap().is_there);
+    assert!(stream::read(&mut conn, last, &[], 10).await.unwrap().is_there);
     assert!(stream::origin(&mut conn, last).await.unwrap().is_there);
-    assert!(stream::stand(&mut conn, &[]).await.unwrap().is_there, "the end is no event");
+    assert!(stream::state(&mut conn, &[]).await.unwrap().is_there, "the end is no event");
     // A crash loses the transactions, and another one gets the number.
     world.sql("UPDATE events SET created_at = created_at + interval '1 ms' WHERE id = (SELECT max(id) FROM events)").await;
-    assert!(!stream::look(&mut conn, last, &[], 10).await.unwrap().is_there);
+    assert!(!stream::read(&mut conn, last, &[], 10).await.unwrap().is_there);
     assert!(!stream::origin(&mut conn, last).await.unwrap().is_there);
     assert!(stream::origin(&mut conn, first).await.unwrap().is_there);
 }

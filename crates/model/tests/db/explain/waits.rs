@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use sched_model::domain::dependency::{After, AfterCondition};
-use sched_model::domain::explain::{Dispatched, Wait, waits::of_job};
+use sched_model::domain::explain::{DispatchRecord, Wait, waits::of_job};
 use sched_model::domain::ids::{DispatchId, JobId, TenantId};
 use sched_model::domain::job::OverlapPolicy;
 use sched_model::domain::lease::Leadership;
 use sched_model::jobs::{self, Shown};
-use sched_model::running::claims::{self, Wanted};
+use sched_model::running::claims::{self, ClaimRequest};
 use sched_model::{
     cluster::overview,
     definitions::built_in,
@@ -43,11 +43,11 @@ async fn waits_of_job(world: &Fixture, name: &str) -> Vec<Wait> {
     of_job(&blockers::job_facts(&mut conn, TENANT, &job, LEASE).await.unwrap())
 }
 
-fn words(waits: &[Wait]) -> Vec<&'static str> {
-    waits.iter().map(Wait::word).collect()
+fn kinds(waits: &[Wait]) -> Vec<&'static str> {
+    waits.iter().map(Wait::as_str).collect()
 }
 
-fn told(waits: &[Wait]) -> String {
+fn sentences(waits: &[Wait]) -> String {
     waits.iter().map(Wait::sentence).collect::<Vec<_>>().join("; ")
 }
 
@@ -105,8 +105,8 @@ async fn each_blocker_of_a_run_is_found() {
         world.worker().await;
         world.sql(change).await;
         let waits = waits_of(&world, oldest(&world).await).await;
-        assert_eq!(words(&waits).join(" "), expected, "{change}");
-        assert!(told(&waits).contains(text), "{change}: {}", told(&waits));
+        assert_eq!(kinds(&waits).join(" "), expected, "{change}");
+        assert!(sentences(&waits).contains(text), "{change}: {}", sentences(&waits));
     }
 }
 
@@ -118,13 +118,13 @@ async fn full_queue_blocks_the_next_run() {
     world.sql("UPDATE queues SET max_running = 2").await;
     let worker = world.worker().await;
     let queues = [QUEUE.to_owned()];
-    let wanted = Wanted { worker, queues: &queues, limit: 5, last: TenantId(Uuid::nil()) };
+    let wanted = ClaimRequest { worker, queues: &queues, limit: 5, last: TenantId(Uuid::nil()) };
     let claimed = claims::claim_limited(&mut world.conn().await, &wanted).await.unwrap().claimed;
     assert_eq!(claimed.len(), 2);
     let left = world.text("SELECT id FROM job_dispatch WHERE status = 'PENDING'").await.parse().unwrap();
     let waits = waits_of(&world, left).await;
-    assert_eq!(words(&waits), ["queue_full", "turn"]);
-    assert!(told(&waits).starts_with("the queue default is full: 2 of 2 run"), "{}", told(&waits));
+    assert_eq!(kinds(&waits), ["queue_full", "turn"]);
+    assert!(sentences(&waits).starts_with("the queue default is full: 2 of 2 run"), "{}", sentences(&waits));
     assert_eq!(waits_of(&world, claimed[0].dispatch_id).await, [], "what runs does not wait");
 }
 
@@ -148,7 +148,7 @@ async fn queue_position_is_counted_up_to_a_thousand() {
         let id = world.text(&format!("SELECT id FROM job_dispatch WHERE {query}")).await.parse().unwrap();
         let waits = waits_of(&world, id).await;
         let found = waits.iter().find_map(Wait::before).unwrap();
-        (found.to_string(), told(&waits))
+        (found.to_string(), sentences(&waits))
     };
     let last = before("priority = 90").await;
     assert!(last.1.contains("1,000+ of its tenant are before it") || last.0 == "999+", "{last:?}");
@@ -177,14 +177,14 @@ async fn queued_run_names_the_open_run() {
         .parse()
         .unwrap();
     let waits = waits_of(&world, last).await;
-    assert_eq!(words(&waits), ["overlap"]);
+    assert_eq!(kinds(&waits), ["overlap"]);
     assert_eq!(waits[0].dispatches(), [run]);
     assert_eq!(waits[0].before().unwrap().count, 1);
-    assert!(told(&waits).contains(&format!("run {run} on test since")), "{}", told(&waits));
+    assert!(sentences(&waits).contains(&format!("run {run} on test since")), "{}", sentences(&waits));
     let waits = waits_of_job(&world, "a").await;
-    assert_eq!(words(&waits), ["overlap", "fire_time"]);
-    assert!(told(&waits).starts_with("1 of 1 runs of the job are open (run "), "{}", told(&waits));
-    assert!(told(&waits).contains("a new fire is skipped"), "{}", told(&waits));
+    assert_eq!(kinds(&waits), ["overlap", "fire_time"]);
+    assert!(sentences(&waits).starts_with("1 of 1 runs of the job are open (run "), "{}", sentences(&waits));
+    assert!(sentences(&waits).contains("a new fire is skipped"), "{}", sentences(&waits));
 }
 
 /// The blockers of `a` after a change, beside its next fire.
@@ -232,8 +232,8 @@ async fn each_blocker_of_a_job_is_found() {
         world.sql(LEADER).await;
         world.sql(change).await;
         let waits = waits_of_job(&world, "a").await;
-        assert_eq!(words(&waits).join(" "), expected, "{change}");
-        assert!(told(&waits).contains(text), "{change}: {}", told(&waits));
+        assert_eq!(kinds(&waits).join(" "), expected, "{change}");
+        assert!(sentences(&waits).contains(text), "{change}: {}", sentences(&waits));
     }
 }
 
@@ -252,22 +252,22 @@ async fn calendars_and_dependencies_block_a_job() {
         .await;
     world.job("a").calendar("freeze").save().await;
     let waits = waits_of_job(&world, "a").await;
-    assert_eq!(words(&waits), ["calendar", "fire_time"], "{}", told(&waits));
+    assert_eq!(kinds(&waits), ["calendar", "fire_time"], "{}", sentences(&waits));
     assert_eq!(waits[0].until(), waits[1].until(), "what is excluded is followed by the next fire");
     let after = vec![After { job: "a".into(), on: AfterCondition::Failure }];
     world.job("b").manual().settings(|settings| settings.after = after).save().await;
     let waits = waits_of_job(&world, "b").await;
     assert_eq!(
-        (words(&waits), told(&waits).as_str()),
+        (kinds(&waits), sentences(&waits).as_str()),
         (vec!["dependency"], "other jobs must end first: job a to fail")
     );
     world.sql("UPDATE job_dependencies SET met_at = '2026-01-01T00:00:00Z'").await;
-    assert_eq!(told(&waits_of_job(&world, "b").await), "other jobs must end first: job a to fail");
+    assert_eq!(sentences(&waits_of_job(&world, "b").await), "other jobs must end first: job a to fail");
     world.sql("UPDATE job_dependencies SET met_by = gen_random_uuid()").await;
-    assert!(told(&waits_of_job(&world, "b").await).contains("job a has at 2026-01-01T00:00:00.000Z"));
+    assert!(sentences(&waits_of_job(&world, "b").await).contains("job a has at 2026-01-01T00:00:00.000Z"));
 }
 
-async fn explained(world: &Fixture, id: DispatchId) -> Dispatched {
+async fn explained(world: &Fixture, id: DispatchId) -> DispatchRecord {
     let mut conn = world.conn().await;
     let row = dispatches::by_id(&mut conn, TENANT, id).await.unwrap().unwrap();
     history::dispatch(&mut conn, TENANT, &row).await.unwrap().unwrap()

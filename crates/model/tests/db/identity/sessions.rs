@@ -3,7 +3,7 @@
 use sched_model::domain::identity::{Permission, Role, SECRET_BYTES, SessionToken};
 use sched_model::domain::ids::{SessionId, UserId};
 use sched_model::identity::sessions::{self, MOST, NewSession, SessionRecord, SessionRefusal};
-use sched_model::identity::sign_ins::{self, Admitted, Subjects};
+use sched_model::identity::sign_ins::{self, SignInDecision, Subjects};
 use sched_model::identity::users::{self, NewUser};
 use sched_model::{Conn, DbError, transact};
 use test_support::fixture::{Fixture, TENANT};
@@ -42,9 +42,9 @@ async fn begin(world: &Fixture, user: UserId, token: &SessionToken) -> Result<Se
     sessions::create(&mut world.conn().await, new).await
 }
 
-async fn judged(world: &Fixture, token: &SessionToken) -> Result<bool, SessionRefusal> {
+async fn is_accepted(world: &Fixture, token: &SessionToken) -> Result<bool, SessionRefusal> {
     let found = sessions::find(&mut world.conn().await, token.id()).await.unwrap();
-    found.ok_or(SessionRefusal::Wrong)?.judge(token, None).map(|may| may.has(Permission::JobsTrigger))
+    found.ok_or(SessionRefusal::Wrong)?.verify(token, None).map(|may| may.has(Permission::JobsTrigger))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,13 +54,17 @@ async fn session_is_found_only_by_its_token() {
     let made = begin(&world, user, &token(1)).await.unwrap();
     assert_eq!((made.expires_at - made.created_at).num_seconds(), 7200);
     assert_eq!((made.idle_until - made.created_at).num_seconds(), 3600);
-    assert_eq!(judged(&world, &token(1)).await, Ok(true));
-    assert_eq!(judged(&world, &token(2)).await, Err(SessionRefusal::Wrong));
+    assert_eq!(is_accepted(&world, &token(1)).await, Ok(true));
+    assert_eq!(is_accepted(&world, &token(2)).await, Err(SessionRefusal::Wrong));
     let forged = SessionToken::new(token(1).id(), [9; SECRET_BYTES]);
-    assert_eq!(judged(&world, &forged).await, Err(SessionRefusal::Wrong));
+    assert_eq!(is_accepted(&world, &forged).await, Err(SessionRefusal::Wrong));
     world.sql("UPDATE sessions SET idle_until = now()").await;
-    assert_eq!(judged(&world, &token(1)).await, Err(SessionRefusal::Over));
-    assert_eq!(judged(&world, &forged).await, Err(SessionRefusal::Wrong), "no state is told of a wrong one");
+    assert_eq!(is_accepted(&world, &token(1)).await, Err(SessionRefusal::Over));
+    assert_eq!(
+        is_accepted(&world, &forged).await,
+        Err(SessionRefusal::Wrong),
+        "no state is told of a wrong one"
+    );
     assert!(sessions::list(&mut world.conn().await, TENANT, user).await.unwrap().is_empty());
 }
 
@@ -128,7 +132,7 @@ fn subjects(account: u8, address: u8) -> Subjects {
     Subjects { account: format!("user{account}@example.com"), address: [255 - address; 32] }
 }
 
-async fn admit(world: &Fixture, account: u8, address: u8) -> Admitted {
+async fn admit(world: &Fixture, account: u8, address: u8) -> SignInDecision {
     sign_ins::admit(&mut world.conn().await, &subjects(account, address)).await.unwrap()
 }
 
@@ -136,21 +140,26 @@ async fn admit(world: &Fixture, account: u8, address: u8) -> Admitted {
 async fn account_delays_double_after_the_fifth_failure() {
     let world = Fixture::new().await;
     for failures in 1..=4 {
-        assert_eq!(admit(&world, 1, failures).await, Admitted::Now { failures: failures.into() });
+        assert_eq!(admit(&world, 1, failures).await, SignInDecision::Now { failures: failures.into() });
     }
     for (failures, pause) in [(5, 15), (6, 30), (7, 60), (8, 120), (9, 240), (10, 480), (11, 900), (12, 900)]
     {
         // From another address each time.
-        assert_eq!(admit(&world, 1, failures).await, Admitted::Now { failures: failures.into() });
-        let Admitted::After { seconds } = admit(&world, 1, failures).await else { panic!("{failures}") };
+        assert_eq!(admit(&world, 1, failures).await, SignInDecision::Now { failures: failures.into() });
+        let SignInDecision::After { seconds } = admit(&world, 1, failures).await else {
+            panic!("{failures}")
+        };
         assert!((pause - 10..=pause).contains(&seconds), "{failures}: {seconds}");
-        assert!(matches!(admit(&world, 100 + failures, failures).await, Admitted::Now { .. }), "others may");
+        assert!(
+            matches!(admit(&world, 100 + failures, failures).await, SignInDecision::Now { .. }),
+            "others may"
+        );
         world.sql("UPDATE sign_in_failures SET blocked_until = NULL").await;
     }
-    sign_ins::forgive(&mut world.conn().await, &subjects(1, 1)).await.unwrap();
+    sign_ins::reset_failures(&mut world.conn().await, &subjects(1, 1)).await.unwrap();
     assert_eq!(
         admit(&world, 1, 1).await,
-        Admitted::Now { failures: 1 },
+        SignInDecision::Now { failures: 1 },
         "the right password is a new beginning"
     );
 }
@@ -159,17 +168,23 @@ async fn account_delays_double_after_the_fifth_failure() {
 async fn success_does_not_reset_an_address() {
     let world = Fixture::new().await;
     for account in 1..=20 {
-        assert_eq!(admit(&world, account, 1).await, Admitted::Now { failures: 1 });
+        assert_eq!(admit(&world, account, 1).await, SignInDecision::Now { failures: 1 });
     }
-    assert!(matches!(admit(&world, 21, 1).await, Admitted::After { .. }));
+    assert!(matches!(admit(&world, 21, 1).await, SignInDecision::After { .. }));
     let not_counted =
         "SELECT failures::text FROM sign_in_failures WHERE subject = sha256('account user21@example.com')";
     assert_eq!(world.text(not_counted).await, "0", "what is not let through is not counted");
     world.sql("UPDATE sign_in_failures SET blocked_until = NULL").await;
-    assert!(matches!(admit(&world, 22, 1).await, Admitted::Now { .. }));
-    sign_ins::forgive(&mut world.conn().await, &subjects(22, 1)).await.unwrap();
-    assert!(matches!(admit(&world, 23, 1).await, Admitted::Now { .. }), "who was let in is in nobody's way");
-    assert!(matches!(admit(&world, 24, 1).await, Admitted::After { .. }), "and it is counted as before");
+    assert!(matches!(admit(&world, 22, 1).await, SignInDecision::Now { .. }));
+    sign_ins::reset_failures(&mut world.conn().await, &subjects(22, 1)).await.unwrap();
+    assert!(
+        matches!(admit(&world, 23, 1).await, SignInDecision::Now { .. }),
+        "who was let in is in nobody's way"
+    );
+    assert!(
+        matches!(admit(&world, 24, 1).await, SignInDecision::After { .. }),
+        "and it is counted as before"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,27 +192,27 @@ async fn address_failures_decay_over_time() {
     let world = Fixture::new().await;
     let count = "SELECT failures::text FROM sign_in_failures WHERE is_address";
     for account in 1..=20 {
-        assert_eq!(admit(&world, account, 1).await, Admitted::Now { failures: 1 });
+        assert_eq!(admit(&world, account, 1).await, SignInDecision::Now { failures: 1 });
     }
     world
         .sql("UPDATE sign_in_failures SET blocked_until = NULL, last_at = last_at - interval '31 min' WHERE is_address")
         .await;
-    assert!(matches!(admit(&world, 21, 1).await, Admitted::Now { .. }));
+    assert!(matches!(admit(&world, 21, 1).await, SignInDecision::Now { .. }));
     assert_eq!(world.text(count).await, "19", "two of twenty are forgotten, and one has come");
-    sign_ins::forgive(&mut world.conn().await, &subjects(21, 1)).await.unwrap();
+    sign_ins::reset_failures(&mut world.conn().await, &subjects(21, 1)).await.unwrap();
     assert_eq!(world.text(count).await, "18");
     // Every ten minutes: the thirds add up.
     for left in ["18", "17", "16"] {
         world.sql("UPDATE sign_in_failures SET last_at = last_at - interval '10 min' WHERE is_address").await;
         admit(&world, 22, 1).await;
-        sign_ins::forgive(&mut world.conn().await, &subjects(22, 1)).await.unwrap();
+        sign_ins::reset_failures(&mut world.conn().await, &subjects(22, 1)).await.unwrap();
         assert_eq!(world.text(count).await, left);
     }
     for _ in 0..4 {
         admit(&world, 30, 2).await;
     }
     world.sql("UPDATE sign_in_failures SET last_at = last_at - interval '3 h'").await;
-    assert_eq!(admit(&world, 30, 2).await, Admitted::Now { failures: 5 });
+    assert_eq!(admit(&world, 30, 2).await, SignInDecision::Now { failures: 5 });
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -209,7 +224,7 @@ async fn spellings_of_an_address_count_as_one() {
     let count = if world.text(as_one).await == "t" { 5 } else { 3 };
     for (spelling, failures) in spellings.into_iter().zip(1..=count) {
         let one = Subjects { account: spelling.to_owned(), address: [u8::try_from(failures).unwrap(); 32] };
-        assert_eq!(sign_ins::admit(&mut conn, &one).await.unwrap(), Admitted::Now { failures });
+        assert_eq!(sign_ins::admit(&mut conn, &one).await.unwrap(), SignInDecision::Now { failures });
     }
 }
 
@@ -224,10 +239,11 @@ async fn concurrent_attempts_all_count() {
             .unwrap()
     });
     let admitted = futures_util::future::join_all(at_once).await;
-    let let_through = admitted.iter().filter(|admitted| matches!(admitted, Admitted::Now { .. })).count();
+    let let_through =
+        admitted.iter().filter(|admitted| matches!(admitted, SignInDecision::Now { .. })).count();
     assert_eq!(let_through, 5, "{admitted:?}");
     world.sql("UPDATE sign_in_failures SET last_at = now() - interval '25 h', blocked_until = NULL").await;
-    assert_eq!(admit(&world, 2, 2).await, Admitted::Now { failures: 1 });
+    assert_eq!(admit(&world, 2, 2).await, SignInDecision::Now { failures: 1 });
     assert_eq!(world.text("SELECT count(*)::text FROM sign_in_failures").await, "2", "old ones went");
 }
 
@@ -240,10 +256,10 @@ async fn verified_password_must_be_current() {
     assert_eq!((account.user, account.password_hash.as_deref()), (user, Some(HASH)));
     assert_eq!(account.memberships.len(), 1);
     assert_eq!(sign_ins::find(&mut conn, "nobody@example.com").await.unwrap(), None);
-    assert!(sign_ins::note(&mut conn, user, HASH).await.unwrap());
-    assert!(!sign_ins::note(&mut conn, user, "$argon2id$other").await.unwrap());
+    assert!(sign_ins::record_sign_in(&mut conn, user, HASH).await.unwrap());
+    assert!(!sign_ins::record_sign_in(&mut conn, user, "$argon2id$other").await.unwrap());
     let other = format!("{HASH}x");
     assert!(!sign_ins::change_password(&mut conn, user, HASH, &other).await.unwrap());
     world.sql("UPDATE users SET is_active = false").await;
-    assert!(!sign_ins::note(&mut conn, user, HASH).await.unwrap());
+    assert!(!sign_ins::record_sign_in(&mut conn, user, HASH).await.unwrap());
 }

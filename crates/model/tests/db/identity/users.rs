@@ -1,7 +1,7 @@
 //! Keys, users, memberships and tenants.
 
 use sched_model::domain::identity::{
-    ApiKey, ID_BYTES, Permission, Permissions, Role, SECRET_BYTES, Standing, scopes_of,
+    ApiKey, ID_BYTES, Permission, Permissions, Principal, Role, SECRET_BYTES, scopes_of,
 };
 use sched_model::domain::ids::{TenantId, UserId};
 use sched_model::identity::api_keys::{
@@ -62,8 +62,8 @@ async fn find(world: &Fixture, key: &ApiKey) -> Option<FoundKey> {
     api_keys::find(&mut world.conn().await, key.prefix()).await.unwrap()
 }
 
-async fn judge(world: &Fixture, key: &ApiKey) -> Result<Permissions, KeyRefusal> {
-    find(world, key).await.unwrap().judge(key, None)
+async fn verify(world: &Fixture, key: &ApiKey) -> Result<Permissions, KeyRefusal> {
+    find(world, key).await.unwrap().verify(key, None)
 }
 
 async fn keyed(world: &Fixture, email: &str, role: Role, number: u8) -> (UserRecord, ApiKey) {
@@ -77,14 +77,14 @@ async fn keyed(world: &Fixture, email: &str, role: Role, number: u8) -> (UserRec
 async fn key_has_the_permissions_of_its_user() {
     let world = Fixture::new().await;
     let (_, key) = keyed(&world, "ada@example.com", Role::Admin, 1).await;
-    let admin = Standing::Member { role: Role::Admin, is_system_operator: false };
-    assert_eq!(judge(&world, &key).await, Ok(admin.permissions(None)));
+    let admin = Principal::Member { role: Role::Admin, is_system_operator: false };
+    assert_eq!(verify(&world, &key).await, Ok(admin.permissions(None)));
     put(&world, "bea@example.com", Role::Owner).await.unwrap_err();
     put(&world, "ADA@example.com", Role::Viewer).await.unwrap();
-    let viewer = Standing::Member { role: Role::Viewer, is_system_operator: false };
-    assert_eq!(judge(&world, &key).await, Ok(viewer.permissions(None)));
+    let viewer = Principal::Member { role: Role::Viewer, is_system_operator: false };
+    assert_eq!(verify(&world, &key).await, Ok(viewer.permissions(None)));
     world.sql("UPDATE users SET is_system_operator = true").await;
-    assert!(judge(&world, &key).await.unwrap().has(Permission::SystemOperate));
+    assert!(verify(&world, &key).await.unwrap().has(Permission::SystemOperate));
 
     let secret = key.text().expose_secret();
     let kept = world.text("SELECT (SELECT string_agg(k::text, '') FROM api_keys k)").await;
@@ -98,10 +98,10 @@ async fn other_key_with_the_same_prefix_is_wrong() {
     let shown = ApiKey::new("test", [1; ID_BYTES], [2; SECRET_BYTES]);
     assert_eq!(shown.prefix(), kept.prefix());
     let found = find(&world, &kept).await.unwrap();
-    assert_eq!(found.judge(&shown, None), Err(KeyRefusal::Wrong));
+    assert_eq!(found.verify(&shown, None), Err(KeyRefusal::Wrong));
     world.sql("UPDATE api_keys SET revoked_at = now()").await;
-    assert_eq!(judge(&world, &shown).await, Err(KeyRefusal::Wrong));
-    assert_eq!(judge(&world, &kept).await, Err(KeyRefusal::Revoked));
+    assert_eq!(verify(&world, &shown).await, Err(KeyRefusal::Wrong));
+    assert_eq!(verify(&world, &kept).await, Err(KeyRefusal::Revoked));
     assert!(find(&world, &key(3)).await.is_none());
 }
 
@@ -110,15 +110,15 @@ async fn key_ends_with_expiry_user_or_membership() {
     let world = Fixture::new().await;
     let (_, key) = keyed(&world, "ada@example.com", Role::Viewer, 1).await;
     world.sql("UPDATE users SET is_active = false").await;
-    assert_eq!(judge(&world, &key).await, Err(KeyRefusal::Inactive));
+    assert_eq!(verify(&world, &key).await, Err(KeyRefusal::Inactive));
     let (before, after) =
         users::set_active(&mut world.conn().await, "Ada@Example.com", true).await.unwrap().unwrap();
     assert!(!before.is_active && after.is_active && after.updated_at > before.updated_at);
-    judge(&world, &key).await.unwrap();
+    verify(&world, &key).await.unwrap();
     world
         .sql("UPDATE api_keys SET created_at = now() - interval '2 h', expires_at = now() - interval '1 s'")
         .await;
-    assert_eq!(judge(&world, &key).await, Err(KeyRefusal::Expired));
+    assert_eq!(verify(&world, &key).await, Err(KeyRefusal::Expired));
     remove(&world, "ada@example.com").await.unwrap();
     assert!(find(&world, &key).await.is_none(), "it went with the membership");
 }
@@ -131,7 +131,7 @@ async fn tenant_key_has_only_its_scopes() {
     assert_eq!(refused.constraint(), Some("api_keys_key_of_tenant_has_scopes_check"));
     let scopes = scopes_of(&["jobs:read", "system:operate"]);
     make(&world, &key, None, scopes).await.unwrap();
-    let permissions: Vec<Permission> = judge(&world, &key).await.unwrap().iter().collect();
+    let permissions: Vec<Permission> = verify(&world, &key).await.unwrap().iter().collect();
     assert_eq!(permissions, [Permission::JobsRead]);
     let stranger =
         make(&world, &self::key(2), Some(UserId(uuid::Uuid::from_u128(9))), None).await.unwrap_err();
@@ -178,8 +178,8 @@ async fn key_is_revoked_once_in_its_tenant() {
         api_keys::revoke(&mut conn, TENANT, &record.id.to_string(), owner("bea")).await.unwrap(),
         Revoked::Before(record)
     );
-    assert_eq!(judge(&world, &one).await, Err(KeyRefusal::Revoked));
-    judge(&world, &two).await.unwrap();
+    assert_eq!(verify(&world, &one).await, Err(KeyRefusal::Revoked));
+    verify(&world, &two).await.unwrap();
     let page =
         api_keys::list(&mut conn, TENANT, None, PageRequest { after: ("a key", one.prefix()), limit: 10 })
             .await

@@ -303,7 +303,7 @@ async fn recovery_check_reports_work() {
     busy(&world, silent, "lost", 1).await;
     let mut conn = world.conn().await;
     let mut look = async || {
-        let found = dead_workers::look(&mut conn, LEASE).await.unwrap();
+        let found = dead_workers::pending_work(&mut conn, LEASE).await.unwrap();
         (found.silent_workers, found.claims_of_the_lost)
     };
     assert_eq!(look().await, (false, false));

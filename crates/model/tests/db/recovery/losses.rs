@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sched_model::domain::instance::WorkerStatus;
-use sched_model::recovery::lost_attempts::{By, Losses, Recovered, Recovery};
+use sched_model::recovery::lost_attempts::{Losses, Recovered, Recoverer, Recovery};
 use sched_model::running::workers::{self, Beat, BeatOutcome};
 use sched_model::{Conn, DbError, transact};
 use test_support::fixture::Fixture;
@@ -12,7 +12,7 @@ use crate::cluster::leadership::{candidate, lead};
 
 const LEASE: Duration = Duration::from_secs(30);
 
-fn recovery(by: By) -> Recovery {
+fn recovery(by: Recoverer) -> Recovery {
     Recovery { by, lease: LEASE, losses: Losses { max_attempts: 3 } }
 }
 
@@ -78,11 +78,11 @@ async fn concurrent_recoveries_end_each_attempt_once() {
     let instance = candidate(&mut conn).await;
     let term = lead(&mut conn, instance).await;
     silence(&world, "scheduler_instances", 31).await;
-    let all = async |by: By| {
+    let all = async |by: Recoverer| {
         let mut conn = world.conn().await;
         recovery(by).run(&mut conn, || false).await.unwrap()
     };
-    let (one, other) = tokio::join!(all(By::Leader { instance, term }), all(By::Worker));
+    let (one, other) = tokio::join!(all(Recoverer::Leader { instance, term }), all(Recoverer::Worker));
     assert_eq!(one.attempts + other.attempts, 20, "{one:?} {other:?}");
     assert_eq!(one.workers + other.workers, 20, "{one:?} {other:?}");
     let told = "SELECT event_type, count(*), count(DISTINCT payload) FROM events
@@ -90,7 +90,7 @@ async fn concurrent_recoveries_end_each_attempt_once() {
     let expected = [["schedule_execution_lost", "20", "20"], ["worker_offline", "20", "20"]];
     assert_eq!(world.rows(told).await, expected);
     assert_eq!(world.number("SELECT count(*) FROM job_execution_log WHERE status = 'LOST'").await, 20);
-    assert_eq!(all(By::Worker).await, Recovered::default());
+    assert_eq!(all(Recoverer::Worker).await, Recovered::default());
     world.assert_counters_are_true().await;
 }
 
@@ -102,7 +102,7 @@ async fn recovery_without_permission_changes_nothing() {
     let mut conn = world.conn().await;
     let instance = candidate(&mut conn).await;
     lead(&mut conn, instance).await;
-    let refused = recovery(By::Worker).run(&mut conn, || false).await.unwrap();
+    let refused = recovery(Recoverer::Worker).run(&mut conn, || false).await.unwrap();
     assert_eq!(refused, Recovered::default());
     assert_eq!(world.number("SELECT count(*) FROM worker_registration WHERE status = 'OFFLINE'").await, 0);
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'").await, 1);

@@ -131,7 +131,7 @@ async fn only_operators_see_stuck_attempts() {
     let running = world.running("lost").await;
     world.sql("UPDATE worker_registration SET last_heartbeat = clock_timestamp() - interval '1 hour'").await;
     assert_eq!(found(&world, Scope::tenant(TENANT), 100).await, []);
-    assert_eq!(found(&world, Scope::nobody(), 100).await, []);
+    assert_eq!(found(&world, Scope::no_tenant(), 100).await, []);
     let other = TenantId(uuid::Uuid::from_u128(7));
     let told = found(&world, operator(other), 100).await;
     assert_eq!(

@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::retention::{Cutoffs, Retention};
-use sched_model::retention::retain::{self, Past, Strays};
+use sched_model::retention::retain::{self, DeletedRows, Strays};
 use sched_model::{Conn, DbError, connection::database_clock, dispatching::tick, transact};
 use test_support::fixture::{BEGIN, Fixture, QUEUE, TENANT};
 use uuid::Uuid;
@@ -89,7 +89,7 @@ async fn prune(world: &Fixture, page: i64) -> (u64, u64) {
             retain::dispatches(conn, &cutoffs, position, page).await
         });
         let page = page.await.unwrap();
-        (after, dispatches) = (page.next, dispatches + page.gone);
+        (after, dispatches) = (page.next, dispatches + page.deleted);
     }
     let mut after = Some(0);
     while let Some(position) = after {
@@ -97,7 +97,7 @@ async fn prune(world: &Fixture, page: i64) -> (u64, u64) {
             retain::skips(conn, &cutoffs, position, page).await
         });
         let page = page.await.unwrap();
-        (after, skips) = (page.next, skips + page.gone);
+        (after, skips) = (page.next, skips + page.deleted);
     }
     (dispatches, skips)
 }
@@ -222,7 +222,7 @@ async fn pruning_and_ticks_do_not_block_each_other() {
     let mut conn = world.conn().await;
     transact(&mut conn, "test_prune", async |conn: &mut Conn| {
         let cutoffs = cutoffs(conn).await;
-        assert_eq!(retain::dispatches(conn, &cutoffs, Uuid::nil(), 10).await?.gone, 1);
+        assert_eq!(retain::dispatches(conn, &cutoffs, Uuid::nil(), 10).await?.deleted, 1);
         let mut tick = world.conn().await;
         let now = database_clock::now(&tick).await?;
         let due = tick::lock_due(&mut tick, now, 10).await?;
@@ -247,7 +247,7 @@ async fn used_idempotency_keys_are_cleared() {
     let (mut after, mut gone) = (Some(Uuid::nil()), 0);
     while let Some(position) = after {
         let page = retain::idempotency_keys(&mut conn, before, position, 1).await.unwrap();
-        (after, gone) = (page.next, gone + page.gone);
+        (after, gone) = (page.next, gone + page.deleted);
     }
     assert_eq!(gone, 2);
     let keys = "SELECT status, idempotency_key IS NULL FROM job_dispatch ORDER BY id";
@@ -273,10 +273,10 @@ async fn old_audit_entries_and_terms_are_deleted() {
         .await;
     let mut conn = world.conn().await;
     let cutoffs = cutoffs(&mut conn).await;
-    let past = |entries, terms| Past { entries, terms, workers: 0 };
-    assert_eq!(retain::past(&mut conn, &cutoffs, 1).await.unwrap(), past(1, 1), "bounded");
-    assert_eq!(retain::past(&mut conn, &cutoffs, 100).await.unwrap(), past(1, 0));
-    assert_eq!(retain::past(&mut conn, &cutoffs, 100).await.unwrap(), past(0, 0));
+    let past = |entries, terms| DeletedRows { entries, terms, workers: 0 };
+    assert_eq!(retain::delete_expired(&mut conn, &cutoffs, 1).await.unwrap(), past(1, 1), "bounded");
+    assert_eq!(retain::delete_expired(&mut conn, &cutoffs, 100).await.unwrap(), past(1, 0));
+    assert_eq!(retain::delete_expired(&mut conn, &cutoffs, 100).await.unwrap(), past(0, 0));
     assert_eq!(world.rows("SELECT target_id FROM audit_log ORDER BY id").await, [["360"], ["1"]]);
     assert_eq!(world.rows("SELECT term FROM leader_terms ORDER BY term").await, [["2"], ["3"]]);
 }
@@ -303,8 +303,8 @@ async fn worker_names_stay_as_long_as_history() {
         .await;
     let mut conn = world.conn().await;
     let cutoffs = cutoffs(&mut conn).await;
-    assert_eq!(retain::past(&mut conn, &cutoffs, 1).await.unwrap().workers, 1, "bounded");
-    assert_eq!(retain::past(&mut conn, &cutoffs, 10).await.unwrap().workers, 1);
+    assert_eq!(retain::delete_expired(&mut conn, &cutoffs, 1).await.unwrap().workers, 1, "bounded");
+    assert_eq!(retain::delete_expired(&mut conn, &cutoffs, 10).await.unwrap().workers, 1);
     assert_eq!(world.rows(gone).await, [["lately", "t"], ["stays", "f"]]);
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use futures_util::future::join_all;
 use sched_model::domain::ids::{DispatchId, TenantId, WorkerId};
-use sched_model::running::claims::{self, Claimed, Wanted};
+use sched_model::running::claims::{self, ClaimRequest, Claimed};
 use test_support::fixture::{Fixture, QUEUE, TENANT, new_worker};
 use uuid::Uuid;
 
@@ -162,7 +162,7 @@ async fn paused_function_or_project_gives_no_runs() {
     let worker = world.worker().await;
     let mut conn = world.conn().await;
     let queues = [QUEUE.to_owned()];
-    let wanted = Wanted { worker, queues: &queues, limit: 1, last: TenantId(Uuid::max()) };
+    let wanted = ClaimRequest { worker, queues: &queues, limit: 1, last: TenantId(Uuid::max()) };
     for switch in ["task_functions SET is_paused = %s WHERE name = 'noop'", "projects SET is_paused = %s"] {
         let switch = |on: &str| format!("UPDATE {}", switch.replace("%s", on));
         world.sql(&switch("true")).await;

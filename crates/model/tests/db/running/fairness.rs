@@ -1,7 +1,7 @@
 //! Claims between tenants: each waiting tenant gets its share, for any backlog.
 
 use sched_model::domain::ids::{TenantId, WorkerId};
-use sched_model::running::claims::{self, Looked, Wanted};
+use sched_model::running::claims::{self, ClaimOutcome, ClaimRequest};
 use test_support::fixture::{Fixture, PATIENCE, QUEUE};
 use uuid::Uuid;
 
@@ -36,17 +36,17 @@ impl<'a> Claimer<'a> {
         Self { world, worker: world.worker().await, last: TenantId(Uuid::max()) }
     }
 
-    async fn look(&mut self, limit: u32) -> Looked {
+    async fn claim_once(&mut self, limit: u32) -> ClaimOutcome {
         let mut conn = self.world.conn().await;
         let queues = [QUEUE.to_owned()];
-        let wanted = Wanted { worker: self.worker, queues: &queues, limit, last: self.last };
-        let looked = claims::look(&mut conn, &wanted).await.unwrap();
+        let wanted = ClaimRequest { worker: self.worker, queues: &queues, limit, last: self.last };
+        let looked = claims::claim_unlimited(&mut conn, &wanted).await.unwrap();
         self.last = looked.last;
         looked
     }
 
     async fn shares(&mut self, limit: u32, tenants: &[TenantId]) -> Vec<usize> {
-        let looked = self.look(limit).await;
+        let looked = self.claim_once(limit).await;
         let of = |tenant: &TenantId| looked.claimed.iter().filter(|one| one.tenant_id == *tenant).count();
         tenants.iter().map(of).collect()
     }
@@ -62,7 +62,7 @@ async fn long_backlog_starves_no_other_tenant() {
     let mut claimer = Claimer::new(&world).await;
     assert_eq!(claimer.shares(20, &tenants).await, [4, 4, 4, 4, 4]);
     assert_eq!(claimer.shares(20, &tenants).await, [4, 4, 4, 4, 4]);
-    let looked = claimer.look(20).await;
+    let looked = claimer.claim_once(20).await;
     assert_eq!((looked.claimed.len(), looked.shared_by), (12, 5));
     assert_eq!(claimer.shares(20, &tenants).await, [20, 0, 0, 0, 0]);
 }
@@ -121,7 +121,7 @@ async fn paused_or_limited_tenant_takes_no_share() {
         ))
         .await;
     let mut claimer = Claimer::new(&world).await;
-    let looked = claimer.look(10).await;
+    let looked = claimer.claim_once(10).await;
     assert_eq!((looked.shared_by, looked.claimed.len(), looked.has_limited), (1, 10, true));
     for _ in 0..3 {
         assert_eq!(claimer.shares(1, &tenants).await, [0, 0, 1, 0]);
@@ -144,7 +144,7 @@ async fn queued_and_finished_runs_are_not_claimable() {
     })
     .await;
     world.sql("UPDATE job_dispatch SET claimable_at = now() WHERE id = (SELECT min(id::text)::uuid FROM job_dispatch)").await;
-    assert_eq!(Claimer::new(&world).await.look(10).await.claimed.len(), 1);
+    assert_eq!(Claimer::new(&world).await.claim_once(10).await.claimed.len(), 1);
     let counted = world.rows("SELECT waiting, waiting_in_line FROM queue_depth").await;
     assert_eq!(counted, [["19999", "19999"]]);
 }

@@ -8,17 +8,17 @@ use futures_util::future::join_all;
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::{TenantId, WorkerId};
 use sched_model::running::attempts;
-use sched_model::running::claims::{self, Claimed, Looked, Wanted};
+use sched_model::running::claims::{self, ClaimOutcome, ClaimRequest, Claimed};
 use test_support::fixture::{Fixture, PATIENCE, QUEUE, ended};
 use test_support::wait_for;
 use uuid::Uuid;
 
 const RUNNING: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'";
 
-async fn look(world: &Fixture, worker: WorkerId, limit: u32) -> Looked {
+async fn claim_once(world: &Fixture, worker: WorkerId, limit: u32) -> ClaimOutcome {
     let mut conn = world.conn().await;
     let queues = [QUEUE.to_owned()];
-    let wanted = Wanted { worker, queues: &queues, limit, last: TenantId(Uuid::nil()) };
+    let wanted = ClaimRequest { worker, queues: &queues, limit, last: TenantId(Uuid::nil()) };
     claims::claim_limited(&mut conn, &wanted).await.unwrap()
 }
 
@@ -41,15 +41,15 @@ async fn limited_queue_gives_runs_up_to_its_room() {
     let world = limited("max_running = 3", 10).await;
     let worker = world.worker().await;
     assert!(world.claim(worker, 10).await.is_empty(), "the common claim passes it over");
-    let first = look(&world, worker, 2).await.claimed;
+    let first = claim_once(&world, worker, 2).await.claimed;
     assert_eq!(first.len(), 2);
     assert!(first.iter().all(|one| one.limited_queue.as_deref() == Some(QUEUE)));
     let other = world.worker().await;
-    let second = look(&world, other, 10).await.claimed;
+    let second = claim_once(&world, other, 10).await.claimed;
     assert_eq!(second.len(), 1, "what others run counts");
-    assert!(look(&world, worker, 10).await.claimed.is_empty());
+    assert!(claim_once(&world, worker, 10).await.claimed.is_empty());
     complete(&world, &first).await;
-    assert_eq!(look(&world, other, 10).await.claimed.len(), 2);
+    assert_eq!(claim_once(&world, other, 10).await.claimed.len(), 2);
     world.sql("UPDATE queues SET max_running = NULL").await;
     assert_eq!(world.claim(worker, 100).await.len(), 5, "without a limit it is claimed from like any other");
 }
@@ -61,7 +61,7 @@ async fn racing_workers_never_run_more_than_the_limit() {
     let claimer = async |limit: u32| {
         let worker = world.worker().await;
         while done.load(Ordering::SeqCst) < 150 {
-            let claimed = look(&world, worker, limit).await.claimed;
+            let claimed = claim_once(&world, worker, limit).await.claimed;
             let running = usize::try_from(world.number(RUNNING).await).unwrap();
             most.fetch_max(running, Ordering::SeqCst);
             complete(&world, &claimed).await;
@@ -80,7 +80,7 @@ async fn racing_workers_never_claim_faster_than_the_rate() {
         let worker = world.worker().await;
         let mut times: Vec<DateTime<Utc>> = Vec::new();
         while world.number("SELECT count(*) FROM job_dispatch WHERE status = 'PENDING'").await > 0 {
-            times.extend(look(&world, worker, limit).await.claimed.iter().map(|one| one.claimed_at));
+            times.extend(claim_once(&world, worker, limit).await.claimed.iter().map(|one| one.claimed_at));
         }
         times
     };
@@ -100,14 +100,16 @@ async fn racing_workers_never_claim_faster_than_the_rate() {
 async fn exhausted_rate_reports_when_room_returns() {
     let world = limited("rate_limit_count = 2, rate_limit_period_seconds = 2", 10).await;
     let worker = world.worker().await;
-    assert_eq!(look(&world, worker, 10).await.claimed.len(), 2);
-    let looked = look(&world, worker, 10).await;
+    assert_eq!(claim_once(&world, worker, 10).await.claimed.len(), 2);
+    let looked = claim_once(&world, worker, 10).await;
     assert!(looked.claimed.is_empty());
     let room_in = looked.room_in.unwrap();
     assert!(room_in <= Duration::from_secs(2), "{room_in:?}");
-    wait_for("the rate has room", PATIENCE, async || match look(&world, worker, 10).await.claimed.len() {
-        2 => Ok(()),
-        claimed => Err(format!("{claimed} claimed")),
+    wait_for("the rate has room", PATIENCE, async || {
+        match claim_once(&world, worker, 10).await.claimed.len() {
+            2 => Ok(()),
+            claimed => Err(format!("{claimed} claimed")),
+        }
     })
     .await;
     let shown = world.rows("SELECT queue, running, claimed_in_period FROM queue_limits").await;
@@ -119,10 +121,14 @@ async fn limits_and_pauses_combine() {
     let world = limited("max_running = 3, rate_limit_count = 2, rate_limit_period_seconds = 3600", 10).await;
     let worker = world.worker().await;
     world.sql("UPDATE queues SET is_paused = true").await;
-    assert!(look(&world, worker, 10).await.claimed.is_empty());
+    assert!(claim_once(&world, worker, 10).await.claimed.is_empty());
     world.sql("UPDATE queues SET is_paused = false").await;
-    assert_eq!(look(&world, worker, 10).await.claimed.len(), 2, "the stricter one counts");
+    assert_eq!(claim_once(&world, worker, 10).await.claimed.len(), 2, "the stricter one counts");
     world.sql("UPDATE queues SET rate_limit_count = 9").await;
-    assert_eq!(look(&world, worker, 10).await.claimed.len(), 1);
-    assert_eq!(look(&world, worker, 10).await.room_in, None, "what runs is in the way, and no time helps");
+    assert_eq!(claim_once(&world, worker, 10).await.claimed.len(), 1);
+    assert_eq!(
+        claim_once(&world, worker, 10).await.room_in,
+        None,
+        "what runs is in the way, and no time helps"
+    );
 }

@@ -6,18 +6,18 @@ use sched_model::domain::ids::{ClaimToken, TenantId, execution_id};
 use sched_model::domain::run_state::DispatchStatus;
 use sched_model::retention::retain;
 use sched_model::running::claims::Claimed;
-use sched_model::running::live_output::{self, Piece, Told};
+use sched_model::running::live_output::{self, LiveUpdate, Piece};
 use test_support::fixture::{Fixture, TENANT, ended};
 use uuid::Uuid;
 
-fn told(claimed: &Claimed, first: i64, texts: &[&str]) -> Told {
+fn update(claimed: &Claimed, first: i64, texts: &[&str]) -> LiveUpdate {
     let mut starts_at = 0;
     let piece = |(seq, text): (i64, &&str)| {
         let piece = Piece { seq, stream: "stdout", starts_at, content: (*text).to_owned() };
         starts_at += i64::try_from(text.len()).unwrap();
         piece
     };
-    Told {
+    LiveUpdate {
         dispatch_id: claimed.dispatch_id,
         token: claimed.token,
         pieces: (first..).zip(texts).map(piece).collect(),
@@ -26,7 +26,7 @@ fn told(claimed: &Claimed, first: i64, texts: &[&str]) -> Told {
     }
 }
 
-async fn write(world: &Fixture, told: &[Told]) -> Vec<ClaimToken> {
+async fn write(world: &Fixture, told: &[LiveUpdate]) -> Vec<ClaimToken> {
     live_output::write(&mut world.conn().await, told).await.unwrap()
 }
 
@@ -36,13 +36,13 @@ const ROWS: &str = "SELECT (SELECT count(*) FROM live_output) + (SELECT count(*)
 async fn live_output_is_visible_during_the_attempt() {
     let world = Fixture::new().await;
     let claimed = world.running("talks").await;
-    let mut first = told(&claimed, 1, &["one\n", "two\n"]);
+    let mut first = update(&claimed, 1, &["one\n", "two\n"]);
     first.progress = Some((Some(12.5), "reading".into()));
     assert_eq!(write(&world, std::slice::from_ref(&first)).await, [claimed.token]);
     assert_eq!(write(&world, &[first]).await, [claimed.token], "the answer may have been lost");
 
     let mut conn = world.conn().await;
-    let watched = live_output::look(&mut conn, TENANT, claimed.dispatch_id).await.unwrap().unwrap();
+    let watched = live_output::followed_run(&mut conn, TENANT, claimed.dispatch_id).await.unwrap().unwrap();
     let execution = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
     assert_eq!(
         (watched.status, watched.running),
@@ -59,7 +59,7 @@ async fn live_output_is_visible_during_the_attempt() {
     assert_eq!(shown.progress, Some(progress));
 
     let stranger = TenantId(Uuid::from_u128(99));
-    assert!(live_output::look(&mut conn, stranger, claimed.dispatch_id).await.unwrap().is_none());
+    assert!(live_output::followed_run(&mut conn, stranger, claimed.dispatch_id).await.unwrap().is_none());
     assert!(live_output::pieces(&mut conn, stranger, claim, 0).await.unwrap().is_empty());
 }
 
@@ -67,13 +67,13 @@ async fn live_output_is_visible_during_the_attempt() {
 async fn lost_claim_writes_no_live_output() {
     let world = Fixture::new().await;
     let (kept, lost) = (world.running("kept").await, world.running("lost").await);
-    let mut forged = told(&lost, 1, &["x"]);
+    let mut forged = update(&lost, 1, &["x"]);
     forged.token = ClaimToken(lost.token.0 + 1000);
     forged.progress = Some((None, "x".into()));
-    assert_eq!(write(&world, &[forged, told(&kept, 1, &["y"])]).await, [kept.token]);
+    assert_eq!(write(&world, &[forged, update(&kept, 1, &["y"])]).await, [kept.token]);
     assert_eq!(world.number(ROWS).await, 1);
     assert_eq!(world.end(&[ended(&kept, AttemptOutcome::Completed).build()], &[]).await.len(), 1);
-    assert!(write(&world, &[told(&kept, 2, &["late"])]).await.is_empty());
+    assert!(write(&world, &[update(&kept, 2, &["late"])]).await.is_empty());
     assert_eq!(world.number(ROWS).await, 1);
 }
 
@@ -81,8 +81,8 @@ async fn lost_claim_writes_no_live_output() {
 async fn only_the_latest_pieces_are_kept() {
     let world = Fixture::new().await;
     let claimed = world.running("talks").await;
-    write(&world, &[told(&claimed, 1, &["a", "b", "c"])]).await;
-    write(&world, &[Told { keep_from: 3, ..told(&claimed, 4, &["d"]) }]).await;
+    write(&world, &[update(&claimed, 1, &["a", "b", "c"])]).await;
+    write(&world, &[LiveUpdate { keep_from: 3, ..update(&claimed, 4, &["d"]) }]).await;
     assert_eq!(world.rows("SELECT content FROM live_output ORDER BY seq").await, [["c"], ["d"]]);
 }
 
@@ -92,7 +92,7 @@ async fn live_output_is_deleted_after_the_end() {
     let (over, runs) = (world.running("over").await, world.running("runs").await);
     let progress = Some((None, "busy".to_owned()));
     for claimed in [&over, &runs] {
-        write(&world, &[Told { progress: progress.clone(), ..told(claimed, 1, &["x"]) }]).await;
+        write(&world, &[LiveUpdate { progress: progress.clone(), ..update(claimed, 1, &["x"]) }]).await;
     }
     let both = [(over.dispatch_id, over.token), (runs.dispatch_id, runs.token)];
     assert!(live_output::forget(&mut world.conn().await, &both).await.unwrap().is_empty());
@@ -117,7 +117,7 @@ async fn finished_attempts_are_listed_from_any_attempt() {
     let id = failed.record.execution_id;
     world.end(&[failed], &[]).await;
     let mut conn = world.conn().await;
-    let watched = live_output::look(&mut conn, TENANT, claimed.dispatch_id).await.unwrap().unwrap();
+    let watched = live_output::followed_run(&mut conn, TENANT, claimed.dispatch_id).await.unwrap().unwrap();
     assert_eq!((watched.status, watched.running), (DispatchStatus::Pending, None));
     for (from, expected) in
         [(None, 1), (Some(id), 1), (Some(sched_model::domain::ids::ExecutionId(Uuid::max())), 0)]

@@ -6,11 +6,11 @@ use sched_model::connection::transaction::transact_in;
 use sched_model::definitions::projects::{self, DeleteError, DeletedProject};
 use sched_model::definitions::resources::{ChangeError, Expected};
 use sched_model::dispatching::cancellations::Order;
-use sched_model::dispatching::quotas::{self, Quotas, Used};
+use sched_model::dispatching::quotas::{self, QuotaUsage, Quotas};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::{TenantId, WorkerId};
 use sched_model::running::attempts::{self, OutputChunk};
-use sched_model::running::claims::{self, Claimed, Wanted};
+use sched_model::running::claims::{self, ClaimRequest, Claimed};
 use sched_model::{Conn, running::workers, transact};
 use test_support::fixture::{BEGIN, Fixture, QUEUE, TENANT, ended, new_worker};
 use uuid::Uuid;
@@ -21,9 +21,9 @@ async fn quota(world: &Fixture, quotas: &str) {
     world.sql(&format!("UPDATE tenants SET quotas = '{quotas}' WHERE id = '{TENANT}'")).await;
 }
 
-async fn look(world: &Fixture, worker: WorkerId, queues: &[&str], limit: u32) -> claims::Looked {
+async fn claim_once(world: &Fixture, worker: WorkerId, queues: &[&str], limit: u32) -> claims::ClaimOutcome {
     let queues: Vec<String> = queues.iter().map(|queue| (*queue).to_owned()).collect();
-    let wanted = Wanted { worker, queues: &queues, limit, last: TenantId(Uuid::nil()) };
+    let wanted = ClaimRequest { worker, queues: &queues, limit, last: TenantId(Uuid::nil()) };
     claims::claim_limited(&mut world.conn().await, &wanted).await.unwrap()
 }
 
@@ -43,17 +43,17 @@ async fn tenant_quota_holds_across_queues() {
     world.runs(job.id).queue("other").count(5).insert().await;
     let worker = world.worker().await;
     assert!(world.claim(worker, 10).await.is_empty(), "the common claim passes the tenant over");
-    let first = look(&world, worker, &[QUEUE, "other"], 10).await.claimed;
+    let first = claim_once(&world, worker, &[QUEUE, "other"], 10).await.claimed;
     assert_eq!(first.len(), 3);
     assert!(
         first.iter().all(|one| one.limited_queue.as_deref() == Some("")),
         "there is room in any queue afterwards"
     );
-    assert!(look(&world, worker, &["other"], 10).await.claimed.is_empty());
+    assert!(claim_once(&world, worker, &["other"], 10).await.claimed.is_empty());
     complete(&world, &first[..2]).await;
-    assert_eq!(look(&world, worker, &[QUEUE], 10).await.claimed.len(), 2);
+    assert_eq!(claim_once(&world, worker, &[QUEUE], 10).await.claimed.len(), 2);
     quota(&world, r#"{"running_dispatches": 0}"#).await;
-    assert!(look(&world, worker, &[QUEUE, "other"], 10).await.claimed.is_empty());
+    assert!(claim_once(&world, worker, &[QUEUE, "other"], 10).await.claimed.is_empty());
     quota(&world, "{}").await;
     let queues = [QUEUE.to_owned(), "other".to_owned()];
     let rest = claims::claim(&mut world.conn().await, worker, &queues, 10).await.unwrap();
@@ -70,7 +70,7 @@ async fn queue_limit_holds_within_the_tenant_quota() {
     world.runs(job.id).count(5).insert().await;
     world.runs(job.id).queue("narrow").count(5).insert().await;
     let worker = world.worker().await;
-    let claimed = look(&world, worker, &[QUEUE, "narrow"], 10).await.claimed;
+    let claimed = claim_once(&world, worker, &[QUEUE, "narrow"], 10).await.claimed;
     assert_eq!(claimed.len(), 3);
     let narrow = "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS' AND queue = 'narrow'";
     assert!(world.number(narrow).await <= 1);
@@ -88,7 +88,7 @@ async fn quota_holds_for_concurrent_claims() {
     }
     let claimers = queues.iter().map(|queue| async {
         let worker = world.worker().await;
-        look(&world, worker, &[queue.as_str()], 3).await.claimed.len()
+        claim_once(&world, worker, &[queue.as_str()], 3).await.claimed.len()
     });
     let claimed: usize = join_all(claimers).await.into_iter().sum();
     assert_eq!(claimed, 4);
@@ -107,8 +107,8 @@ async fn job_writers_do_not_block_claims() {
     writer.batch_execute(&format!("{BEGIN}; SELECT FROM tenants FOR NO KEY UPDATE")).await.unwrap();
     let plain = world.claim(worker, 5).await;
     assert!(plain.is_empty(), "the quota is not passed by");
-    assert_eq!(look(&world, worker, &[QUEUE], 5).await.claimed.len(), 2);
-    assert!(look(&world, worker, &[QUEUE], 5).await.claimed.is_empty());
+    assert_eq!(claim_once(&world, worker, &[QUEUE], 5).await.claimed.len(), 2);
+    assert!(claim_once(&world, worker, &[QUEUE], 5).await.claimed.is_empty());
     writer.batch_execute("ROLLBACK").await.unwrap();
 }
 
@@ -161,10 +161,10 @@ async fn drain_survives_a_lost_lease() {
 }
 
 /// The transaction names the tenant, as in the API.
-async fn used(world: &Fixture) -> (Quotas, Used) {
+async fn used(world: &Fixture) -> (Quotas, QuotaUsage) {
     let scope = Scope::tenant(TENANT).read_only();
     let mut conn = world.conn().await;
-    transact_in(&mut conn, scope, "test_usage", async |conn: &mut Conn| quotas::used(conn, TENANT).await)
+    transact_in(&mut conn, scope, "test_usage", async |conn: &mut Conn| quotas::usage(conn, TENANT).await)
         .await
         .unwrap()
 }

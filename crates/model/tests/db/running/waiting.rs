@@ -6,7 +6,7 @@ use sched_model::cluster::health::{self, Fleet};
 use sched_model::dispatching::trigger::Fate;
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::WorkerId;
-use sched_model::running::expiry::{self, Begun, Expired, Over};
+use sched_model::running::expiry::{self, Expired, ServedQueue, UnservedQueue};
 use sched_model::{Conn, DbError, transact};
 use test_support::fixture::{BEGIN, Fixture, QUEUE, ended};
 
@@ -17,7 +17,7 @@ async fn expire(world: &Fixture) -> Vec<Expired> {
 }
 
 async fn has_expired(world: &Fixture) -> bool {
-    expiry::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().has_expired
+    expiry::pending_work(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().has_expired
 }
 
 async fn let_time_pass(world: &Fixture) {
@@ -186,13 +186,13 @@ async fn trigger_expires_by_the_job_setting() {
 }
 
 pub(crate) async fn unserved(world: &Fixture) -> Vec<String> {
-    expiry::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().unserved
+    expiry::pending_work(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().unserved
 }
 
-async fn note(world: &Fixture) -> (Vec<String>, Vec<(String, bool)>) {
-    let noted: Result<(Vec<Begun>, Vec<Over>), DbError> =
+async fn record_unserved(world: &Fixture) -> (Vec<String>, Vec<(String, bool)>) {
+    let noted: Result<(Vec<UnservedQueue>, Vec<ServedQueue>), DbError> =
         transact(&mut world.conn().await, "test_note", async |conn: &mut Conn| {
-            let found = expiry::look(conn, Duration::from_secs(10)).await?;
+            let found = expiry::pending_work(conn, Duration::from_secs(10)).await?;
             expiry::note_unserved(conn, &found.unserved).await
         })
         .await;
@@ -302,18 +302,18 @@ async fn unserved_queue_is_reported_once() {
         world.queue(queue).await;
         world.runs(job.id).queue(queue).count(2).insert().await;
     }
-    assert_eq!(note(&world).await, (vec!["a".into(), "b".into()], vec![]));
-    assert_eq!(note(&world).await, (vec![], vec![]), "it is known");
-    assert!(expiry::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().is_noted());
+    assert_eq!(record_unserved(&world).await, (vec!["a".into(), "b".into()], vec![]));
+    assert_eq!(record_unserved(&world).await, (vec![], vec![]), "it is known");
+    assert!(expiry::pending_work(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().is_noted());
     let since = "SELECT count(*) FROM unserved_queues WHERE since < now() - interval '50 seconds'";
     assert_eq!(world.number(since).await, 2);
     let worker = world.worker().await;
     serve(&world, worker, "a", "IDLE").await;
     world.sql("UPDATE job_dispatch SET status = 'CANCELLED', claimable_at = NULL, completed_at = now() WHERE queue = 'b'").await;
-    let (begun, mut over) = note(&world).await;
+    let (begun, mut over) = record_unserved(&world).await;
     over.sort();
     assert_eq!((begun, over), (vec![], vec![("a".into(), true), ("b".into(), false)]));
-    assert_eq!(note(&world).await, (vec![], vec![]));
+    assert_eq!(record_unserved(&world).await, (vec![], vec![]));
     serve(&world, worker, "a", "OFFLINE").await;
-    assert_eq!(note(&world).await.0, ["a"], "a second time");
+    assert_eq!(record_unserved(&world).await.0, ["a"], "a second time");
 }

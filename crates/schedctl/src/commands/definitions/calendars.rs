@@ -12,9 +12,9 @@ use sched_runtime::exit::{self, ExitError};
 use sched_wire::{Calendar, CalendarSpec, PageQuery};
 use serde_json::{Map, Value};
 
-use crate::commands::{Session, tell_of_more};
+use crate::commands::{Session, print_more};
 use crate::failure::{CommandResult, failure, usage};
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, or_dash, print_notice, time};
 use crate::values::at_least_one;
 
 /// Above the request limit of the API.
@@ -103,7 +103,7 @@ pub(crate) async fn run(command: CalendarsCommand, session: &Session) -> Command
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
             let calendars = session.api()?.list(&["calendars"], limit, query).await?;
             session.output.page(&calendars, LIST, "there are no calendars")?;
-            tell_of_more(&calendars, limit);
+            print_more(&calendars, limit);
         }
         CalendarsCommand::Get { name } => {
             let calendar: Calendar = session.api()?.get(&["calendars", &name], &()).await?;
@@ -111,7 +111,7 @@ pub(crate) async fn run(command: CalendarsCommand, session: &Session) -> Command
         }
         CalendarsCommand::Delete { name } => {
             session.api()?.delete(&["calendars", &name], &()).await?;
-            tell("deleted");
+            print_notice("deleted");
         }
         CalendarsCommand::Import(args) => import(args, session).await?,
     }

@@ -8,9 +8,9 @@ use sched_wire::{Function, FunctionsQuery, HandlerType, ReasonRequest};
 use serde_json::{Map, Value};
 
 use self::writing::CreateArgs;
-use crate::commands::{Session, tell_of_more};
+use crate::commands::{Session, print_more};
 use crate::failure::CommandResult;
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, or_dash, print_notice, time};
 use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
@@ -154,14 +154,14 @@ pub(crate) async fn run(command: FunctionsCommand, session: &Session) -> Command
             };
             let functions = api.list(&["functions"], limit, query).await?;
             session.output.page(&functions, COLUMNS, "there are no such task functions")?;
-            tell_of_more(&functions, limit);
+            print_more(&functions, limit);
             return Ok(exit::OK);
         }
         FunctionsCommand::Create(args) => return writing::create(*args, session).await,
         FunctionsCommand::Edit { name } => return writing::edit(&name, session).await,
         FunctionsCommand::Delete { name } => {
             api.delete(&["functions", &name], &()).await?;
-            tell(&format!("deleted task function {name}"));
+            print_notice(&format!("deleted task function {name}"));
             return Ok(exit::OK);
         }
         FunctionsCommand::Get { name } => {

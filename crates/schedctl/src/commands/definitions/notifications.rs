@@ -7,9 +7,9 @@ use sched_wire::{
     NotificationDelivery, NotificationRule, NotificationRuleSpec, Occasion, PageQuery, UnknownWord,
 };
 
-use crate::commands::{Session, tell_of_more};
+use crate::commands::{Session, print_more};
 use crate::failure::CommandResult;
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, or_dash, print_notice, time};
 use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
@@ -169,7 +169,7 @@ const CHANNEL: &[Column<NotificationChannel>] = &[
 const RULES: &[Column<NotificationRule>] = &[
     Column::new("NAME", |rule| rule.name.clone()),
     Column::new("CHANNEL", |rule| rule.channel.clone()),
-    Column::new("ON", |rule| words(&rule.on)),
+    Column::new("ON", |rule| list_occasions(&rule.on)),
     Column::new("PROJECT", |rule| or_dash(rule.project.as_deref())),
     Column::new("JOB", |rule| or_dash(rule.job.as_deref())),
     Column::new("MIN INTERVAL", |rule| format!("{}s", rule.min_interval_seconds)),
@@ -182,7 +182,7 @@ const RULE: &[Column<NotificationRule>] = &[
     Column::new("Name", |rule| rule.name.clone()),
     Column::new("Description", |rule| rule.description.clone()),
     Column::new("Channel", |rule| rule.channel.clone()),
-    Column::new("On", |rule| words(&rule.on)),
+    Column::new("On", |rule| list_occasions(&rule.on)),
     Column::new("Project", |rule| or_dash(rule.project.as_deref())),
     Column::new("Job", |rule| or_dash(rule.job.as_deref())),
     Column::new("Min interval", |rule| format!("{}s", rule.min_interval_seconds)),
@@ -229,7 +229,7 @@ pub(crate) async fn run(command: NotificationsCommand, session: &Session) -> Com
             };
             let deliveries = session.api()?.list(&["notification-deliveries"], limit, query).await?;
             session.output.page(&deliveries, DELIVERIES, "there are no notifications")?;
-            tell_of_more(&deliveries, limit);
+            print_more(&deliveries, limit);
             Ok(exit::OK)
         }
     }
@@ -242,7 +242,7 @@ async fn channels(command: ChannelsCommand, session: &Session) -> CommandResult 
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
             let channels = api.list(&["notification-channels"], limit, query).await?;
             session.output.page(&channels, CHANNELS, "there are no notification channels")?;
-            tell_of_more(&channels, limit);
+            print_more(&channels, limit);
         }
         ChannelsCommand::Get { name } => {
             let channel: NotificationChannel = api.get(&["notification-channels", &name], &()).await?;
@@ -264,7 +264,7 @@ async fn channels(command: ChannelsCommand, session: &Session) -> CommandResult 
         }
         ChannelsCommand::Delete { name } => {
             api.delete(&["notification-channels", &name], &()).await?;
-            tell(&format!("deleted notification channel {name}"));
+            print_notice(&format!("deleted notification channel {name}"));
         }
     }
     Ok(exit::OK)
@@ -277,7 +277,7 @@ async fn rules(command: RulesCommand, session: &Session) -> CommandResult {
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
             let rules = api.list(&["notification-rules"], limit, query).await?;
             session.output.page(&rules, RULES, "there are no notification rules")?;
-            tell_of_more(&rules, limit);
+            print_more(&rules, limit);
         }
         RulesCommand::Get { name } => {
             let rule: NotificationRule = api.get(&["notification-rules", &name], &()).await?;
@@ -299,7 +299,7 @@ async fn rules(command: RulesCommand, session: &Session) -> CommandResult {
         }
         RulesCommand::Delete { name } => {
             api.delete(&["notification-rules", &name], &()).await?;
-            tell(&format!("deleted notification rule {name}"));
+            print_notice(&format!("deleted notification rule {name}"));
         }
     }
     Ok(exit::OK)
@@ -315,7 +315,7 @@ fn target(channel: &NotificationChannel) -> String {
     }
 }
 
-fn words(on: &[Occasion]) -> String {
+fn list_occasions(on: &[Occasion]) -> String {
     on.iter().map(|occasion| occasion.as_str()).collect::<Vec<_>>().join(", ")
 }
 

@@ -4,8 +4,8 @@ use clap::Subcommand;
 use sched_runtime::exit;
 use sched_wire::{DeleteProjectQuery, PageQuery, Project, ProjectDeleted, ProjectSpec, ReasonRequest};
 
-use crate::commands::{Session, tell_of_more};
-use crate::consent::{self, Unattended};
+use crate::commands::{Session, print_more};
+use crate::consent::{self, WithoutTerminal};
 use crate::failure::CommandResult;
 use crate::output::{Column, or_dash, time};
 use crate::values::at_least_one;
@@ -85,7 +85,7 @@ pub(crate) async fn run(command: ProjectsCommand, session: &Session) -> CommandR
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
             let projects = api.list(&["projects"], limit, query).await?;
             session.output.page(&projects, COLUMNS, "there are no projects")?;
-            tell_of_more(&projects, limit);
+            print_more(&projects, limit);
             return Ok(exit::OK);
         }
         ProjectsCommand::Delete { name, with_jobs, yes } => {
@@ -93,7 +93,7 @@ pub(crate) async fn run(command: ProjectsCommand, session: &Session) -> CommandR
                 let what = format!(
                     "project {name} will be deleted with all its jobs, and their waiting runs cancelled"
                 );
-                consent::ask(&what, "--yes", Unattended::Refuse)?;
+                consent::confirm(&what, "--yes", WithoutTerminal::Refuse)?;
             }
             let query = DeleteProjectQuery { with_jobs };
             let deleted: ProjectDeleted = api.delete_telling(&["projects", &name], &query).await?;

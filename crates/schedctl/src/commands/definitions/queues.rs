@@ -6,9 +6,9 @@ use sched_runtime::exit;
 use sched_wire::{Queue, QueueSpec, QueuesQuery, Rate, ReasonRequest};
 
 use crate::api::Api;
-use crate::commands::{Session, tell_of_more};
+use crate::commands::{Session, print_more};
 use crate::failure::{CommandResult, failure};
-use crate::output::{Column, neutral, or_dash, tell, time};
+use crate::output::{Column, neutral, or_dash, print_notice, time};
 use crate::values::{at_least_one, whole, within};
 
 const MOST_ASKED: usize = 20;
@@ -116,25 +116,25 @@ pub(crate) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
             };
             let queues = session.api()?.list(&["queues"], limit, query).await?;
             session.output.page(&queues, LIST, "there are no such queues")?;
-            tell_of_more(&queues, limit);
+            print_more(&queues, limit);
         }
         QueuesCommand::Get { name } => {
             let queue: Queue = session.api()?.get(&["queues", &name], &()).await?;
             session.output.whole(&queue, LIST)?;
         }
         QueuesCommand::Pause { name, reason } => {
-            let asked = ReasonRequest { reason };
-            let queue: Queue = session.api()?.post(&["queues", &name, "pause"], None, &asked).await?;
+            let request = ReasonRequest { reason };
+            let queue: Queue = session.api()?.post(&["queues", &name, "pause"], None, &request).await?;
             session.output.record(&queue, LIST)?;
         }
         QueuesCommand::Resume { name } => {
-            let asked = ReasonRequest::default();
-            let queue: Queue = session.api()?.post(&["queues", &name, "resume"], None, &asked).await?;
+            let request = ReasonRequest::default();
+            let queue: Queue = session.api()?.post(&["queues", &name, "resume"], None, &request).await?;
             session.output.record(&queue, LIST)?;
         }
         QueuesCommand::Delete { name } => {
             session.api()?.delete(&["queues", &name], &()).await?;
-            tell(&format!("deleted queue {name}"));
+            print_notice(&format!("deleted queue {name}"));
         }
         QueuesCommand::Set(args) => {
             let api = session.api()?;
@@ -160,30 +160,30 @@ pub(crate) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
                 None => api.put(&path, &(), &spec).await?,
             };
             session.output.row(&queue, LIST)?;
-            tell_if_unserved(&api, &queue);
+            warn_if_unserved(&api, &queue);
         }
     }
     Ok(exit::OK)
 }
 
 /// A queue that cannot be read is skipped: the command itself has succeeded.
-pub(crate) async fn tell_of_unserved(api: &Api, names: impl IntoIterator<Item = String>) {
+pub(crate) async fn warn_unserved(api: &Api, names: impl IntoIterator<Item = String>) {
     if serves_all(api) {
         return;
     }
     for name in names.into_iter().take(MOST_ASKED) {
         match api.get::<Queue>(&["queues", &name], &()).await {
-            Ok(queue) => tell_if_unserved(api, &queue),
+            Ok(queue) => warn_if_unserved(api, &queue),
             Err(error) if error.is_not_found() => {}
             Err(_) => return,
         }
     }
 }
 
-fn tell_if_unserved(api: &Api, queue: &Queue) {
+fn warn_if_unserved(api: &Api, queue: &Queue) {
     if queue.workers == Some(0) && !serves_all(api) {
         let name = neutral::line(&queue.name);
-        tell(&format!(
+        print_notice(&format!(
             "note: no live worker serves queue {name}; its runs wait for a worker with {name} in its WORKER_QUEUES"
         ));
     }

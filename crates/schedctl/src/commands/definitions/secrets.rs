@@ -18,9 +18,9 @@ use sched_runtime::exit::{self, ExitError};
 use sched_wire::{DeleteSecretQuery, PageQuery, Secret, SecretQuery, SecretSpec, SecretsRotated};
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::commands::{Session, tell_of_more};
+use crate::commands::{Session, print_more};
 use crate::failure::{CommandResult, failure, usage};
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, or_dash, print_notice, time};
 use crate::secret_keys::new_key;
 use crate::values::at_least_one;
 
@@ -120,7 +120,7 @@ pub(crate) async fn run(command: SecretsCommand, session: &Session) -> CommandRe
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
             let secrets = session.api()?.list(&["secrets"], limit, query).await?;
             session.output.page(&secrets, LIST, "there are no secrets")?;
-            tell_of_more(&secrets, limit);
+            print_more(&secrets, limit);
         }
         SecretsCommand::Get { name, project } => {
             let secret: Secret = session.api()?.get(&["secrets", &name], &SecretQuery { project }).await?;
@@ -128,7 +128,7 @@ pub(crate) async fn run(command: SecretsCommand, session: &Session) -> CommandRe
         }
         SecretsCommand::Delete { name, project, force } => {
             session.api()?.delete(&["secrets", &name], &DeleteSecretQuery { project, force }).await?;
-            tell("deleted");
+            print_notice("deleted");
         }
         SecretsCommand::Keygen { file } => keygen(file.as_deref(), session)?,
         SecretsCommand::Rotate => {
@@ -147,7 +147,7 @@ async fn set(args: SetArgs, session: &Session) -> Result<(), ExitError> {
     let api = session.api()?;
     let value = match &args.from_file {
         Some(path) => from_file(path)?,
-        None if io::stdin().is_terminal() => ask(&format!("Value of {} (not shown): ", args.name)).await?,
+        None if io::stdin().is_terminal() => prompt(&format!("Value of {} (not shown): ", args.name)).await?,
         None => without_line_end(text(io::stdin(), "standard input")?),
     };
     let spec = SecretSpec { value: value.expose_secret().to_owned() };
@@ -202,7 +202,7 @@ impl Drop for Unshown {
     }
 }
 
-pub(crate) async fn ask(question: &str) -> Result<SecretString, ExitError> {
+pub(crate) async fn prompt(question: &str) -> Result<SecretString, ExitError> {
     let mut terminal = io::stderr();
     write!(terminal, "{question}").and_then(|()| terminal.flush()).map_err(failure)?;
     let _unshown = Unshown::begin().map_err(failure)?;
@@ -226,12 +226,12 @@ fn keygen(file: Option<&Path>, session: &Session) -> Result<(), ExitError> {
         usage(anyhow::Error::new(error).context(format!("could not write {}", path.display())))
     })?;
     if is_new {
-        tell(&format!(
+        print_notice(&format!(
             "created {} with key {id}; keep a copy apart from the backups of the database",
             path.display()
         ));
     } else {
-        tell(&format!(
+        print_notice(&format!(
             "added key {id} to {}; restart the API and the workers, then make its line the first and restart the API, then run \
              `schedctl secrets rotate`",
             path.display()

@@ -8,9 +8,9 @@ use sched_wire::{InstantiateRequest, Job, JobSpec, PageQuery, ParameterSpec, Par
 use serde_json::{Map, Value};
 
 use crate::commands::jobs::LIST as JOBS;
-use crate::commands::{Session, tell_of_more};
+use crate::commands::{Session, print_more};
 use crate::failure::{CommandResult, usage};
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, or_dash, print_notice, time};
 use crate::values::{at_least_one, whole};
 
 #[derive(Debug, Subcommand)]
@@ -97,7 +97,7 @@ pub(crate) async fn run(command: TemplatesCommand, session: &Session) -> Command
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
             let templates = api.list(&["templates"], limit, query).await?;
             session.output.page(&templates, LIST, "there are no templates")?;
-            tell_of_more(&templates, limit);
+            print_more(&templates, limit);
         }
         TemplatesCommand::Get { name } => {
             let template: Template = api.get(&["templates", &name], &()).await?;
@@ -105,21 +105,21 @@ pub(crate) async fn run(command: TemplatesCommand, session: &Session) -> Command
         }
         TemplatesCommand::Delete { name } => {
             api.delete(&["templates", &name], &()).await?;
-            tell(&format!("deleted template {name}"));
+            print_notice(&format!("deleted template {name}"));
         }
         TemplatesCommand::Render(args) => {
             let template: Template = api.get(&["templates", &args.template], &()).await?;
-            let asked = request(&template, &args, false)?;
-            let job: JobSpec = api.post(&["templates", &args.template, "render"], None, &asked).await?;
+            let request = request(&template, &args, false)?;
+            let job: JobSpec = api.post(&["templates", &args.template, "render"], None, &request).await?;
             session.output.record(&job, SPEC)?;
         }
         TemplatesCommand::Instantiate { make, replace, if_version } => {
             let template: Template = api.get(&["templates", &make.template], &()).await?;
-            let asked = request(&template, &make, replace)?;
+            let request = request(&template, &make, replace)?;
             // The values were parsed by the types of this version.
             let tag = format!("\"{}\"", if_version.unwrap_or(template.version));
             let path = ["templates", &make.template, "instantiate"];
-            let job: Job = api.post(&path, Some(("If-Match", &tag)), &asked).await?;
+            let job: Job = api.post(&path, Some(("If-Match", &tag)), &request).await?;
             session.output.row(&job, JOBS)?;
         }
     }
@@ -209,18 +209,18 @@ mod tests {
         .unwrap()
     }
 
-    fn asked(settings: &[&str]) -> Result<InstantiateRequest, ExitError> {
+    fn request_of(settings: &[&str]) -> Result<InstantiateRequest, ExitError> {
         let settings = settings.iter().map(|text| setting(text).unwrap()).collect();
         request(&template(), &MakeArgs { template: "t".into(), job: None, settings }, false)
     }
 
     #[test]
     fn values_are_read_by_the_types_of_their_parameters() {
-        let made = asked(&["region=7", "minute=7", "tags=[\"a=b\"]", "other=7"]).unwrap();
+        let made = request_of(&["region=7", "minute=7", "tags=[\"a=b\"]", "other=7"]).unwrap();
         let expected = json!({"region": "7", "minute": 7, "tags": ["a=b"], "other": "7"});
         assert_eq!(Value::from(made.parameters), expected);
         for bad in [&["minute=seven"][..], &["tags=a"], &["region=a", "region=b"]] {
-            assert_eq!(asked(bad).unwrap_err().code(), USAGE, "{bad:?}");
+            assert_eq!(request_of(bad).unwrap_err().code(), USAGE, "{bad:?}");
         }
         assert!(setting("=x").is_err() && setting("x").is_err());
     }

@@ -19,13 +19,13 @@ use sched_runtime::private_file;
 use sched_wire::{ApiKey, ApiKeyPatch, ApiKeySpec, NewApiKey, PageQuery};
 use secrecy::ExposeSecret as _;
 
-use super::super::{Session, tell_of_more};
+use super::super::{Session, print_more};
 use super::direct::{self, DEV_ENVIRONMENT, KeyOrder};
 use super::{Direct, DirectArgs};
 use crate::endpoint::Source;
 use crate::failure::{CommandResult, failure, usage};
 use crate::local_install;
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, or_dash, print_notice, time};
 use crate::values::{at_least_one, instant};
 
 const ENVIRONMENT: &str = "live";
@@ -122,15 +122,15 @@ const LIST: &[Column<ApiKey>] = &[
     Column::wide("ID", |key| key.id.to_string()),
 ];
 
-const MADE: &[Column<NewApiKey>] = &[
-    Column::new("Key", |made| made.key.clone()),
-    Column::new("Prefix", |made| made.api_key.prefix.clone()),
-    Column::new("Name", |made| made.api_key.name.clone()),
-    Column::new("User", |made| or_dash(made.api_key.user.as_deref())),
-    Column::new("Scopes", |made| {
-        or_dash(Some(made.api_key.scopes.join(" ")).filter(|scopes| !scopes.is_empty()))
+const CREATED: &[Column<NewApiKey>] = &[
+    Column::new("Key", |created| created.key.clone()),
+    Column::new("Prefix", |created| created.api_key.prefix.clone()),
+    Column::new("Name", |created| created.api_key.name.clone()),
+    Column::new("User", |created| or_dash(created.api_key.user.as_deref())),
+    Column::new("Scopes", |created| {
+        or_dash(Some(created.api_key.scopes.join(" ")).filter(|scopes| !scopes.is_empty()))
     }),
-    Column::new("Expires", |made| or_dash(made.api_key.expires_at.map(time).as_deref())),
+    Column::new("Expires", |created| or_dash(created.api_key.expires_at.map(time).as_deref())),
 ];
 
 fn state(key: &ApiKey) -> String {
@@ -148,7 +148,7 @@ pub(crate) async fn run(command: ApiKeysCommand, session: &Session) -> CommandRe
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
             let keys = session.api()?.list(&["api-keys"], limit, query).await?;
             session.output.page(&keys, LIST, "there are no API keys")?;
-            tell_of_more(&keys, limit);
+            print_more(&keys, limit);
         }
         ApiKeysCommand::Get { key } => {
             let key: ApiKey = session.api()?.get(&["api-keys", &key], &()).await?;
@@ -165,7 +165,7 @@ pub(crate) async fn run(command: ApiKeysCommand, session: &Session) -> CommandRe
         }
         ApiKeysCommand::Revoke { key } => {
             session.api()?.delete(&["api-keys", &key], &()).await?;
-            tell("revoked");
+            print_notice("revoked");
         }
     }
     Ok(exit::OK)
@@ -176,8 +176,8 @@ fn words_of(scopes: &[Permission]) -> Vec<String> {
 }
 
 async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
-    let file = args.to_file.as_deref().map(KeyFile::make).transpose()?;
-    let made = match args.direct.connect(session).await? {
+    let file = args.to_file.as_deref().map(KeyFile::create).transpose()?;
+    let created = match args.direct.connect(session).await? {
         Some(Direct { mut conn, source }) => {
             check_display_name(&args.name).map_err(|what| usage(anyhow!("the name {what}")))?;
             let (environment, keys) = as_the_api(&args, &source);
@@ -194,22 +194,22 @@ async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
                 expires_at: args.expires_at,
             };
             let key = direct::new_key(&environment);
-            let made = direct::create_key(&mut conn, order, &key, ring.as_ref()).await?;
+            let created = direct::create_key(&mut conn, order, &key, ring.as_ref()).await?;
             NewApiKey {
                 key: key.text().expose_secret().to_owned(),
                 api_key: ApiKey {
-                    id: made.id.0,
-                    name: made.name,
-                    prefix: made.key_prefix,
+                    id: created.id.0,
+                    name: created.name,
+                    prefix: created.key_prefix,
                     user: order.email.map(str::to_owned),
-                    scopes: made.scopes,
-                    hash_key: made.hash_key_id,
-                    expires_at: made.expires_at,
-                    revoked_at: made.revoked_at,
-                    revoked_by: made.revoked_src,
-                    last_used_at: made.last_used_at,
-                    created_at: made.created_at,
-                    created_by: made.created_src,
+                    scopes: created.scopes,
+                    hash_key: created.hash_key_id,
+                    expires_at: created.expires_at,
+                    revoked_at: created.revoked_at,
+                    revoked_by: created.revoked_src,
+                    last_used_at: created.last_used_at,
+                    created_at: created.created_at,
+                    created_by: created.created_src,
                 },
             }
         }
@@ -226,13 +226,13 @@ async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
     match file {
         Some(file) => {
             let name = file.path.display().to_string();
-            file.fill(&made.key)?;
-            tell(&format!("the key is only in {name}"));
-            session.output.record(&made.api_key, LIST)
+            file.fill(&created.key)?;
+            print_notice(&format!("the key is only in {name}"));
+            session.output.record(&created.api_key, LIST)
         }
         None => {
-            tell("the key is shown only this time");
-            session.output.record(&made, MADE)
+            print_notice("the key is shown only this time");
+            session.output.record(&created, CREATED)
         }
     }
 }
@@ -260,9 +260,9 @@ struct KeyFile {
 }
 
 impl KeyFile {
-    fn make(path: &Path) -> Result<Self, ExitError> {
-        let made = File::options().create_new(true).write(true).mode(0o600).open(path);
-        let file = made.map_err(|error| {
+    fn create(path: &Path) -> Result<Self, ExitError> {
+        let created = File::options().create_new(true).write(true).mode(0o600).open(path);
+        let file = created.map_err(|error| {
             usage(anyhow::Error::new(error).context(format!("could not create {}", path.display())))
         })?;
         Ok(Self { path: path.to_owned(), file: Some(file) })

@@ -179,7 +179,7 @@ pub(crate) async fn ensure_dev_key(
 ) -> Result<(), ExitError> {
     if let Some(key) = kept.and_then(|text| ApiKey::parse(text.expose_secret().trim()).ok())
         && let Some(found) = api_keys::find(conn, key.prefix()).await.map_err(failure)?
-        && found.judge(&key, Some(ring)).is_ok()
+        && found.verify(&key, Some(ring)).is_ok()
     {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use sched_runtime::exit::ExitError;
 use sched_runtime::private_file;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::commands::definitions::secrets::{ask, text, without_line_end};
+use crate::commands::definitions::secrets::{prompt, text, without_line_end};
 use crate::failure::{failure, usage};
 
 #[derive(Debug, Args)]
@@ -37,8 +37,8 @@ pub(super) async fn read(file: Option<&Path>, email: &str) -> Result<SecretStrin
     let password = match file {
         Some(path) => without_line_end(private_file::read(path).map_err(usage)?),
         None if io::stdin().is_terminal() => {
-            let first = ask(&format!("Password of {email} (not shown): ")).await?;
-            let again = ask("Repeat the password: ").await?;
+            let first = prompt(&format!("Password of {email} (not shown): ")).await?;
+            let again = prompt("Repeat the password: ").await?;
             if first.expose_secret() != again.expose_secret() {
                 return Err(usage(anyhow!("the two passwords differ; nothing was changed")));
             }

@@ -7,10 +7,10 @@ use sched_wire::{
     PageQuery, QuotaUse, Quotas, QuotasPatch, ReasonRequest, Tenant, TenantPatch, TenantSpec, Usage,
 };
 
-use super::super::{Session, tell_of_more};
+use super::super::{Session, print_more};
 use super::{Direct, DirectArgs, direct};
 use crate::failure::{CommandResult, usage};
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, or_dash, print_notice, time};
 use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
@@ -194,18 +194,18 @@ pub(crate) async fn run(command: TenantsCommand, session: &Session) -> CommandRe
             session.output.whole(&tenant, COLUMNS)?;
         }
         TenantsCommand::Pause { slug, reason } => {
-            let asked = ReasonRequest { reason };
-            let tenant: Tenant = session.api()?.post(&["tenants", &slug, "pause"], None, &asked).await?;
+            let request = ReasonRequest { reason };
+            let tenant: Tenant = session.api()?.post(&["tenants", &slug, "pause"], None, &request).await?;
             session.output.whole(&tenant, COLUMNS)?;
         }
         TenantsCommand::Resume { slug } => {
-            let asked = ReasonRequest::default();
-            let tenant: Tenant = session.api()?.post(&["tenants", &slug, "resume"], None, &asked).await?;
+            let request = ReasonRequest::default();
+            let tenant: Tenant = session.api()?.post(&["tenants", &slug, "resume"], None, &request).await?;
             session.output.whole(&tenant, COLUMNS)?;
         }
         TenantsCommand::Delete { slug } => {
             session.api()?.delete(&["tenants", &slug], &()).await?;
-            tell(&format!("deleted tenant {slug}"));
+            print_notice(&format!("deleted tenant {slug}"));
         }
         TenantsCommand::Usage { slug } => {
             let api = session.api()?;
@@ -219,7 +219,7 @@ pub(crate) async fn run(command: TenantsCommand, session: &Session) -> CommandRe
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
             let tenants = session.api()?.list(&["tenants"], limit, query).await?;
             session.output.page(&tenants, COLUMNS, "there are no tenants")?;
-            tell_of_more(&tenants, limit);
+            print_more(&tenants, limit);
         }
     }
     Ok(exit::OK)

@@ -12,11 +12,11 @@ use sched_runtime::exit::{self, ExitError};
 use sched_wire::{Membership, MembershipSpec, PageQuery, User, UserPatch, UserSpec};
 use secrecy::ExposeSecret as _;
 
-use super::super::{Session, tell_of_more};
+use super::super::{Session, print_more};
 use super::password::{PasswordArgs, hash, read};
 use super::{Direct, DirectArgs, direct};
 use crate::failure::{CommandResult, usage};
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, or_dash, print_notice, time};
 use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
@@ -155,7 +155,7 @@ pub(crate) async fn run(command: UsersCommand, session: &Session) -> CommandResu
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
             let users = session.api()?.list(&["users"], limit, query).await?;
             session.output.page(&users, USERS, "there are no users")?;
-            tell_of_more(&users, limit);
+            print_more(&users, limit);
         }
         UsersCommand::Get { email } => {
             let user: User = session.api()?.get(&["users", &email], &()).await?;
@@ -175,7 +175,7 @@ pub(crate) async fn run(command: UsersCommand, session: &Session) -> CommandResu
         }
         UsersCommand::Delete { email } => {
             session.api()?.delete(&["users", &email], &()).await?;
-            tell(&format!("deleted user {email}"));
+            print_notice(&format!("deleted user {email}"));
         }
     }
     Ok(exit::OK)
@@ -262,7 +262,7 @@ pub(crate) async fn run_memberships(command: MembershipsCommand, session: &Sessi
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
             let members = api.list(&["memberships"], limit, query).await?;
             session.output.page(&members, MEMBERS, "there are no members")?;
-            tell_of_more(&members, limit);
+            print_more(&members, limit);
         }
         MembershipsCommand::Set { email, role } => {
             let spec = MembershipSpec { role: role.to_string() };
@@ -271,7 +271,7 @@ pub(crate) async fn run_memberships(command: MembershipsCommand, session: &Sessi
         }
         MembershipsCommand::Remove { email } => {
             api.delete(&["memberships", &email], &()).await?;
-            tell("removed");
+            print_notice("removed");
         }
     }
     Ok(exit::OK)

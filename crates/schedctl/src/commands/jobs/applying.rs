@@ -19,10 +19,10 @@ use super::args::ApplyArgs;
 use super::{Session, life, past};
 use crate::api::{Api, ApiError};
 use crate::commands::definitions::queues;
-use crate::consent::{self, Unattended};
+use crate::consent::{self, WithoutTerminal};
 use crate::failure::{CommandResult, usage};
 use crate::manifest::Files;
-use crate::output::{Column, List, neutral, or_dash, tell};
+use crate::output::{Column, List, neutral, or_dash, print_notice};
 
 const EVERY: usize = 1_000_000;
 const NAMED: usize = 10;
@@ -36,7 +36,7 @@ struct Outcome {
 }
 
 #[derive(Debug)]
-struct Line {
+struct ApplyRow {
     kind: &'static str,
     name: String,
     change: &'static str,
@@ -45,7 +45,7 @@ struct Line {
     id: Option<Uuid>,
 }
 
-const LINES: &[Column<Line>] = &[
+const ROWS: &[Column<ApplyRow>] = &[
     Column::new("KIND", |line| line.kind.to_owned()),
     Column::new("NAME", |line| line.name.clone()),
     Column::new("CHANGE", |line| line.change.to_owned()),
@@ -54,7 +54,7 @@ const LINES: &[Column<Line>] = &[
     Column::wide("ID", |line| or_dash(line.id)),
 ];
 
-impl From<&Applied> for Line {
+impl From<&Applied> for ApplyRow {
     fn from(applied: &Applied) -> Self {
         let kind = match applied.kind {
             Kind::Queue => "queue",
@@ -81,7 +81,7 @@ impl From<&Applied> for Line {
     }
 }
 
-impl From<&JobDeleted> for Line {
+impl From<&JobDeleted> for ApplyRow {
     fn from(deleted: &JobDeleted) -> Self {
         Self {
             kind: "job",
@@ -106,26 +106,33 @@ pub(super) async fn run(args: ApplyArgs, session: &Session) -> CommandResult {
         None => Vec::new(),
     };
     if let Some(project) = prune.as_deref().filter(|_| !superfluous.is_empty() && !dry_run && !yes) {
-        consent::ask(&question(project, &superfluous), "--yes", Unattended::Refuse)?;
+        consent::confirm(&question(project, &superfluous), "--yes", WithoutTerminal::Refuse)?;
     }
     let applied = apply(&api, &files, dry_run).await?;
-    let deleted =
-        if dry_run { superfluous.iter().map(gone).collect() } else { delete(&api, superfluous).await? };
+    let deleted = if dry_run {
+        superfluous.iter().map(deletion_of).collect()
+    } else {
+        delete(&api, superfluous).await?
+    };
     let written = scheduled_anew(&applied.results);
-    let lines =
-        applied.results.iter().map(Line::from).chain(deleted.iter().map(Line::from)).collect::<Vec<_>>();
-    let list = List { items: &lines, columns: LINES, nothing: "the files describe nothing" };
+    let lines = applied
+        .results
+        .iter()
+        .map(ApplyRow::from)
+        .chain(deleted.iter().map(ApplyRow::from))
+        .collect::<Vec<_>>();
+    let list = List { items: &lines, columns: ROWS, nothing: "the files describe nothing" };
     session.output.items(&Outcome { applied, deleted }, list)?;
-    tell_of_past(&api, &files, &written).await;
-    queues::tell_of_unserved(&api, files.queues()).await;
+    warn_past_fires(&api, &files, &written).await;
+    queues::warn_unserved(&api, files.queues()).await;
     if dry_run {
-        tell("dry run: nothing was written");
+        print_notice("dry run: nothing was written");
     }
     Ok(exit::OK)
 }
 
 /// An unreadable database clock is no error: everything is already stored.
-async fn tell_of_past(api: &Api, files: &Files, written: &HashSet<String>) {
+async fn warn_past_fires(api: &Api, files: &Files, written: &HashSet<String>) {
     let once = |job: &&JobSpec| {
         job.is_enabled && written.contains(&job.name) && job.schedule_config.contains_key("run_at")
     };
@@ -138,7 +145,7 @@ async fn tell_of_past(api: &Api, files: &Files, written: &HashSet<String>) {
         if let Some(note) =
             past::note(&job.schedule_config, job.misfire_policy, job.misfire_grace_seconds, now)
         {
-            tell(&format!("note: job {}: {note}", neutral::line(&job.name)));
+            print_notice(&format!("note: job {}: {note}", neutral::line(&job.name)));
         }
     }
 }
@@ -211,7 +218,7 @@ fn question(project: &str, jobs: &[Job]) -> String {
     )
 }
 
-fn gone(job: &Job) -> JobDeleted {
+fn deletion_of(job: &Job) -> JobDeleted {
     JobDeleted { job_id: job.id, name: job.name.clone(), version: job.version + 1, cancelled: 0 }
 }
 
@@ -240,9 +247,9 @@ async fn delete(api: &Api, mut jobs: Vec<Job>) -> Result<Vec<JobDeleted>, ExitEr
 }
 
 fn failed(error: ApiError, deleted: &[JobDeleted]) -> ExitError {
-    tell("the files were applied");
+    print_notice("the files were applied");
     for job in deleted {
-        tell(&format!("the job {} was deleted", neutral::line(&job.name)));
+        print_notice(&format!("the job {} was deleted", neutral::line(&job.name)));
     }
     error.into()
 }

@@ -19,7 +19,7 @@ use crate::commands::jobs::draft::{Draft, object, placed};
 use crate::commands::jobs::schedules::{cron_config, kind, period};
 use crate::failure::{CommandResult, usage};
 use crate::manifest::Single;
-use crate::output::tell;
+use crate::output::print_notice;
 use crate::values::{instant_of, moment, seconds, whole, within};
 
 #[derive(Debug, Args)]
@@ -168,9 +168,9 @@ pub(super) async fn run(args: CreateArgs, session: &Session) -> CommandResult {
         && let Some(note) =
             past::note(&job.schedule_config, job.misfire_policy, job.misfire_grace_seconds, job.created_at)
     {
-        tell(&format!("note: {note}"));
+        print_notice(&format!("note: {note}"));
     }
-    queues::tell_of_unserved(&api, queue_of(&api, &job).await).await;
+    queues::warn_unserved(&api, queue_of(&api, &job).await).await;
     Ok(exit::OK)
 }
 

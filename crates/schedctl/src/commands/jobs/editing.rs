@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::api::ApiError;
 use crate::failure::failure;
 use crate::manifest::Single;
-use crate::output::tell;
+use crate::output::print_notice;
 
 const EDITOR: &str = "vi";
 
@@ -32,17 +32,17 @@ pub(crate) async fn edit<S: Serialize + DeserializeOwned, T>(
     write: impl AsyncFnOnce(&S) -> Result<T, ApiError>,
 ) -> Result<Option<T>, ExitError> {
     let before = yaml(spec)?;
-    let path = keep(&before)?;
+    let path = save_draft(&before)?;
     let opened = open(&path);
     let kept = |error: ExitError| {
-        tell(&format!("the text is kept in {}", path.display()));
+        print_notice(&format!("the text is kept in {}", path.display()));
         error
     };
     let text = fs::read_to_string(&path).map_err(|error| kept(failure(error)))?;
     if text == before {
         fs::remove_file(&path).map_err(failure)?;
         opened?;
-        tell("nothing was changed");
+        print_notice("nothing was changed");
         return Ok(None);
     }
     opened.map_err(kept)?;
@@ -51,7 +51,9 @@ pub(crate) async fn edit<S: Serialize + DeserializeOwned, T>(
     let spec: S = read.map_err(|error| kept(error.into()))?;
     let written = write(&spec).await.map_err(|error| {
         if matches!(&error, ApiError::Refused(problem) if problem.code == "version_mismatch") {
-            tell(&format!("another client has changed the {kind} in the meantime; nothing was written"));
+            print_notice(&format!(
+                "another client has changed the {kind} in the meantime; nothing was written"
+            ));
         }
         kept(error.into())
     })?;
@@ -64,7 +66,7 @@ pub(crate) fn yaml(spec: &impl Serialize) -> Result<String, ExitError> {
 }
 
 /// A private file, since arguments of a job may be confidential.
-fn keep(text: &str) -> Result<PathBuf, ExitError> {
+fn save_draft(text: &str) -> Result<PathBuf, ExitError> {
     let path = env::temp_dir().join(format!("schedctl-{}.yaml", Uuid::new_v4()));
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));

@@ -6,7 +6,7 @@ use sched_wire::{ExplainQuery, ExplainSummary, ExplainedFires, ExplainedRun, Exp
 
 use super::super::{Session, runs};
 use crate::failure::CommandResult;
-use crate::output::{Column, neutral, or_dash, tell, time};
+use crate::output::{Column, neutral, or_dash, print_notice, time};
 
 const FIRES: &[Column<ExplainedFires>] = &[
     Column::new("FIRE TIME", fire_time),
@@ -54,7 +54,7 @@ pub(super) async fn run(name: &str, query: &ExplainQuery, session: &Session) -> 
     if is_sound(&explanation.summary) {
         return Ok(exit::OK);
     }
-    tell(
+    print_notice(
         "some fire times are unaccounted for: a record was lost, or this is a defect; `SELECT * FROM ledger_gaps` has details",
     );
     Ok(exit::FAILURE)

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::commands::Session;
 use crate::failure::{CommandResult, failure};
-use crate::output::tell;
+use crate::output::print_notice;
 
 pub(crate) const HIDDEN: &str = "(hidden)";
 
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: ExportArgs, session: &Session) -> CommandResult {
     let hidden = functions_with_hidden(&manifest);
     session.output.document(&File::of(manifest)?)?;
     if !hidden.is_empty() {
-        tell(&format!(
+        print_notice(&format!(
             "inline values of variables, headers and signing secrets are hidden: replace {HIDDEN:?} by the value or the name of a \
              secret before you apply the file; functions: {}",
             crate::output::neutral::line(&hidden.join(", "))

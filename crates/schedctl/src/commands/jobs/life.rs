@@ -8,11 +8,11 @@ use sched_wire::{
 use serde_json::Value;
 
 use super::args::VersionArgs;
-use super::{LIST, Session, tell_of_more};
+use super::{LIST, Session, print_more};
 use crate::commands::jobs::editing::{self, yaml};
-use crate::consent::{self, Unattended};
+use crate::consent::{self, WithoutTerminal};
 use crate::failure::{CommandResult, failure};
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, or_dash, print_notice, time};
 
 const VERSIONS: &[Column<JobVersion>] = &[
     Column::new("VERSION", |version| version.version.to_string()),
@@ -44,7 +44,7 @@ pub(super) async fn versions(name: &str, limit: usize, session: &Session) -> Com
     let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
     let found = session.api()?.list(&["jobs", name, "versions"], limit, query).await?;
     session.output.page(&found, VERSIONS, "the job has no stored versions")?;
-    tell_of_more(&found, limit);
+    print_more(&found, limit);
     Ok(exit::OK)
 }
 
@@ -66,8 +66,8 @@ pub(super) async fn roll_back(
 ) -> CommandResult {
     let tag = version.tag();
     let header = tag.as_deref().map(|tag| ("If-Match", tag));
-    let asked = RollbackRequest { version: to };
-    let job: Job = session.api()?.post(&["jobs", name, "rollback"], header, &asked).await?;
+    let request = RollbackRequest { version: to };
+    let job: Job = session.api()?.post(&["jobs", name, "rollback"], header, &request).await?;
     session.output.row(&job, LIST)?;
     Ok(exit::OK)
 }
@@ -76,21 +76,21 @@ pub(super) async fn delete(name: &str, version: &VersionArgs, yes: bool, session
     // Without a readable key the confirmation would be pointless.
     let api = session.api()?;
     if !yes {
-        consent::ask(
+        consent::confirm(
             &format!("job {name} will be deleted, and its waiting runs cancelled"),
             "--yes",
-            Unattended::Refuse,
+            WithoutTerminal::Refuse,
         )?;
     }
     let deleted: JobDeleted = api.remove(&["jobs", name], version.tag().as_deref()).await?;
     session.output.record(&deleted, DELETED)?;
-    tell(&format!("restore it with `schedctl jobs restore {}`", deleted.job_id));
+    print_notice(&format!("restore it with `schedctl jobs restore {}`", deleted.job_id));
     Ok(exit::OK)
 }
 
 pub(super) async fn restore(name: &str, new_name: Option<String>, session: &Session) -> CommandResult {
-    let asked = RestoreRequest { name: new_name };
-    let job: Job = session.api()?.post(&["jobs", name, "restore"], None, &asked).await?;
+    let request = RestoreRequest { name: new_name };
+    let job: Job = session.api()?.post(&["jobs", name, "restore"], None, &request).await?;
     session.output.row(&job, LIST)?;
     Ok(exit::OK)
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::commands::Session;
 use crate::failure::{CommandResult, failure, usage};
-use crate::output::{Column, PrintError, neutral, or_dash, tell};
+use crate::output::{Column, PrintError, neutral, or_dash, print_notice};
 
 use args::PreviewArgs;
 
@@ -119,7 +119,7 @@ pub(crate) fn show(shown: &Shown, session: &Session) -> CommandResult {
     session.output.print(&format!("{}\n\n", neutral::line(&shown.description)))?;
     session.output.list(&shown.fire_times, FIRES, "nothing fires after that instant")?;
     for warning in &shown.warnings {
-        tell(&format!("warning: {}", neutral::line(warning)));
+        print_notice(&format!("warning: {}", neutral::line(warning)));
     }
     Ok(exit::OK)
 }

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use sched_runtime::exit;
 use sched_wire::{AuditEvent, AuditQuery, Page};
 
-use crate::commands::{Session, tell_of_more};
+use crate::commands::{Session, print_more};
 use crate::failure::CommandResult;
 use crate::output::{Column, or_dash, time};
 use crate::values::at_least_one;
@@ -81,6 +81,6 @@ pub(crate) async fn run(command: AuditEventsCommand, session: &Session) -> Comma
     };
     let entries: Page<AuditEvent> = session.api()?.list(&["audit-events"], limit, page).await?;
     session.output.page(&entries, LIST, "there are no such audit events")?;
-    tell_of_more(&entries, limit);
+    print_more(&entries, limit);
     Ok(exit::OK)
 }

@@ -14,9 +14,9 @@ use uuid::Uuid;
 
 use self::shown::LIST;
 use crate::api::{Api, ApiError, Events};
-use crate::commands::{Session, tell_of_more};
+use crate::commands::{Session, print_more};
 use crate::failure::{CommandResult, failure};
-use crate::output::{neutral, tell};
+use crate::output::{neutral, print_notice};
 use crate::values::{at_least_one, duration, id};
 
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -119,7 +119,7 @@ pub(crate) async fn run(command: EventsCommand, session: &Session) -> CommandRes
             tail(query, session).await
         }
         EventsCommand::Wait { job, run, status, timeout, since } => {
-            let since = since.or_else(|| run.and_then(made_at));
+            let since = since.or_else(|| run.and_then(created_at));
             let types = [
                 EventType::ScheduleExecutionCompleted,
                 EventType::ScheduleExecutionLost,
@@ -130,9 +130,9 @@ pub(crate) async fn run(command: EventsCommand, session: &Session) -> CommandRes
             let event_type = Some(types.map(EventType::as_str).join(","));
             let query = EventStreamQuery { job, run, event_type, since, ..EventStreamQuery::default() };
             match tokio::time::timeout(timeout, wait(query, session)).await {
-                Ok(ended) => told(&ended?, status, session),
+                Ok(ended) => report(&ended?, status, session),
                 Err(_) => {
-                    tell(&format!("nothing ended within {}", humantime::format_duration(timeout)));
+                    print_notice(&format!("nothing ended within {}", humantime::format_duration(timeout)));
                     Ok(exit::TOO_LATE)
                 }
             }
@@ -153,12 +153,12 @@ async fn list(filter: &FilterArgs, until: Option<&str>, limit: usize, session: &
     };
     let events: Page<Event> = session.api()?.list(&["events"], limit, page).await?;
     session.output.page(&events, LIST, "there are no such events")?;
-    tell_of_more(&events, limit);
+    print_more(&events, limit);
     Ok(exit::OK)
 }
 
 /// The id encodes the creation of the run; returns an instant shortly before.
-fn made_at(run: Uuid) -> Option<String> {
+fn created_at(run: Uuid) -> Option<String> {
     let (seconds, _) = run.get_timestamp()?.to_unix();
     let at =
         chrono::DateTime::from_timestamp(i64::try_from(seconds).ok()?, 0)? - chrono::TimeDelta::minutes(1);
@@ -208,12 +208,12 @@ fn ended(event: &Event) -> Option<RunStatus> {
     }
 }
 
-fn told((event, found): &(Event, RunStatus), wanted: RunStatus, session: &Session) -> CommandResult {
+fn report((event, found): &(Event, RunStatus), expected: RunStatus, session: &Session) -> CommandResult {
     session.output.record(event, LIST)?;
-    if *found == wanted {
+    if *found == expected {
         return Ok(exit::OK);
     }
-    tell(&format!("it ended as {found}, not as {wanted}"));
+    print_notice(&format!("it ended as {found}, not as {expected}"));
     Ok(exit::ENDED_OTHERWISE)
 }
 
@@ -233,7 +233,7 @@ impl Stream {
     async fn next(&mut self) -> Result<Event, sched_runtime::exit::ExitError> {
         loop {
             let Some(events) = &mut self.open else {
-                self.open = self.again().await?;
+                self.open = self.reconnect().await?;
                 continue;
             };
             // The cause does not matter: the stream is reopened.
@@ -253,12 +253,14 @@ impl Stream {
             match message {
                 StreamMessage::Event(event) => return Ok(event),
                 StreamMessage::HeldBack { seconds } => {
-                    tell(&format!(
+                    print_notice(&format!(
                         "events are delayed by an open transaction in the database since {seconds} s"
                     ));
                 }
                 StreamMessage::Reset { reason, .. } => {
-                    tell(&format!("events may be missing: the position is no longer valid ({reason})"));
+                    print_notice(&format!(
+                        "events may be missing: the position is no longer valid ({reason})"
+                    ));
                 }
                 StreamMessage::Open { .. } | StreamMessage::KeepAlive { .. } | StreamMessage::End { .. } => {}
             }
@@ -266,7 +268,7 @@ impl Stream {
     }
 
     /// Reopens the stream; `None` if a later attempt may succeed.
-    async fn again(&mut self) -> Result<Option<Events>, sched_runtime::exit::ExitError> {
+    async fn reconnect(&mut self) -> Result<Option<Events>, sched_runtime::exit::ExitError> {
         match self.api.events(&["events", "stream"], &self.query).await {
             Ok(events) => Ok(Some(events)),
             Err(error) if error.is_passing() && self.failures < TRIES => {
@@ -329,7 +331,7 @@ mod tests {
     #[test]
     fn a_dispatch_tells_when_it_was_made() {
         let id: Uuid = "019aa8f2-1d80-7000-8000-000000000000".parse().unwrap();
-        assert!(made_at(id).is_some_and(|at| at.starts_with("2025-11-2")), "{:?}", made_at(id));
-        assert_eq!(made_at(Uuid::nil()), None);
+        assert!(created_at(id).is_some_and(|at| at.starts_with("2025-11-2")), "{:?}", created_at(id));
+        assert_eq!(created_at(Uuid::nil()), None);
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::commands::Session;
 use crate::failure::CommandResult;
-use crate::output::{Column, neutral, or_dash, tell, time};
+use crate::output::{Column, neutral, or_dash, print_notice, time};
 
 const PARTS: &[Column<HealthComponent>] = &[
     Column::new("PART", |part| part.name.clone()),
@@ -40,7 +40,7 @@ pub(crate) async fn run(session: &Session) -> CommandResult {
     }
     for part in &health.components {
         if let Some(reason) = &part.reason {
-            tell(&format!("{}: {}", neutral::line(&part.name), neutral::line(reason)));
+            print_notice(&format!("{}: {}", neutral::line(&part.name), neutral::line(reason)));
         }
     }
     Ok(match health.status {

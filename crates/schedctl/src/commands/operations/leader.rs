@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::api::{Api, ApiError};
 use crate::commands::Session;
 use crate::failure::{CommandResult, failure};
-use crate::output::{Column, offset, or_dash, tell, time};
+use crate::output::{Column, offset, or_dash, print_notice, time};
 use crate::values::duration;
 
 #[derive(Debug, Subcommand)]
@@ -108,7 +108,7 @@ async fn status(session: &Session) -> CommandResult {
     match trouble(status.leader_state, status.lease_expired_seconds) {
         None => Ok(exit::OK),
         Some(trouble) => {
-            tell(&trouble);
+            print_notice(&trouble);
             Ok(exit::FAILURE)
         }
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::commands::Session;
 use crate::commands::runs::stuck::{self, ResetStuckArgs};
 use crate::failure::CommandResult;
-use crate::output::{neutral, tell};
+use crate::output::{neutral, print_notice};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MaintenanceCommand {
@@ -23,7 +23,7 @@ pub(crate) async fn run(command: MaintenanceCommand, session: &Session) -> Comma
         MaintenanceCommand::Tick => {
             let leader: SchedulerInstance =
                 session.api()?.post(&["maintenance", "tick"], None, &json!({})).await?;
-            tell(&format!(
+            print_notice(&format!(
                 "requested a scheduling round of the leader {} (process {})",
                 neutral::line(&leader.hostname),
                 leader.pid

@@ -17,7 +17,7 @@ use crate::consent;
 use crate::endpoint::{self, Source};
 use crate::failure::{CommandResult, database as unreachable, failure, schema, usage};
 use crate::globals::DatabaseArgs;
-use crate::output::{Column, tell};
+use crate::output::{Column, print_notice};
 use crate::values::within;
 
 #[derive(Debug, Subcommand)]
@@ -67,7 +67,7 @@ pub(crate) async fn run(command: MigrateCommand, session: &Session) -> CommandRe
     match command {
         MigrateCommand::Up { database } => {
             let (database, mut conn, _) = connect(&database, session).await?;
-            known(&mut conn).await?;
+            check_known(&mut conn).await?;
             let before = names(migrations::status(&mut conn).await.map_err(database_error)?);
             let applied = up(&database).await?;
             install(&database).await?;
@@ -76,15 +76,15 @@ pub(crate) async fn run(command: MigrateCommand, session: &Session) -> CommandRe
         }
         MigrateCommand::Down { database, steps, all, yes } => {
             let (database, mut conn, _) = connect(&database, session).await?;
-            known(&mut conn).await?;
+            check_known(&mut conn).await?;
             let before = names(migrations::status(&mut conn).await.map_err(database_error)?);
             let steps = if all { Steps::All } else { Steps::Some(steps.into()) };
             if !yes {
                 let what = if all { "all migrations" } else { "migrations" };
-                consent::ask(
+                consent::confirm(
                     &format!("reverting {what} drops the data they hold"),
                     "--yes",
-                    consent::Unattended::GoOn,
+                    consent::WithoutTerminal::Continue,
                 )?;
             }
             let reverted = migrations::down(&database, steps).await.map_err(migration_error)?;
@@ -104,10 +104,13 @@ pub(crate) async fn install(database: &Database) -> Result<(), ExitError> {
     let mut conn = database.dedicated().await.map_err(unreachable)?;
     let installed = built_in::install(&mut conn).await.map_err(failure)?;
     if !installed.jobs.is_empty() {
-        tell(&format!("built-in jobs: {} (docs/operate/backup-and-retention.md)", installed.jobs.join(", ")));
+        print_notice(&format!(
+            "built-in jobs: {} (docs/operate/backup-and-retention.md)",
+            installed.jobs.join(", ")
+        ));
     }
     for name in installed.taken {
-        tell(&format!("the built-in job {name} was not created: its name is in use"));
+        print_notice(&format!("the built-in job {name} was not created: its name is in use"));
     }
     Ok(())
 }
@@ -130,7 +133,7 @@ pub(crate) async fn wait_for(database: &Database, limit: Duration) -> Result<Con
                 "the database did not answer within {waited}; is it running, and is the address right?"
             ))));
         }
-        tell(&format!(
+        print_notice(&format!(
             "waiting for the database: {}; trying for another {:.0} s",
             exit::describe(&error),
             left.as_secs_f64()
@@ -146,7 +149,7 @@ pub(crate) async fn connect(
     let (url, source) =
         endpoint::database(args.database_url.as_deref(), &session.globals, &session.here).map_err(usage)?;
     let database = prepare(&url)?;
-    tell(&format!("database {} (from {source})", sched_runtime::config::redact::url(&url)));
+    print_notice(&format!("database {} (from {source})", sched_runtime::config::redact::url(&url)));
     let conn = wait_for(&database, args.wait).await?;
     Ok((database, conn, source))
 }
@@ -160,14 +163,14 @@ async fn status(args: &DatabaseArgs, session: &Session) -> CommandResult {
         Ok(()) => Ok(exit::OK),
         Err(SchemaError::Database(error)) => Err(database_error(error)),
         Err(error) => {
-            tell(&error.to_string());
+            print_notice(&error.to_string());
             Ok(exit::SCHEMA)
         }
     }
 }
 
 /// Fails on migrations unknown to this program, which could neither apply nor revert others.
-async fn known(conn: &mut Conn) -> Result<(), ExitError> {
+async fn check_known(conn: &mut Conn) -> Result<(), ExitError> {
     match migrations::check(conn).await {
         Err(error @ SchemaError::Newer { .. }) => Err(schema(error)),
         Err(SchemaError::Database(error)) => Err(database_error(error)),

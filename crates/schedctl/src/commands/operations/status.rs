@@ -7,22 +7,22 @@ use sched_wire::{Job, JobsQuery, LeaderState, Page, QueueStatus, Status};
 use super::leader;
 use crate::commands::Session;
 use crate::failure::CommandResult;
-use crate::output::{Column, neutral, or_dash, tell, time};
+use crate::output::{Column, neutral, or_dash, print_notice, time};
 
-struct Counted {
+struct StatusWithCounts {
     status: Status,
     /// `None` if there are too many jobs to count.
     built_in: Option<i64>,
 }
 
-const STATUS: &[Column<Counted>] = &[
+const STATUS: &[Column<StatusWithCounts>] = &[
     Column::new("Jobs", jobs),
-    Column::new("Next fire", |Counted { status, .. }| or_dash(status.next_run_at.map(time))),
-    Column::new("Runs", |Counted { status, .. }| {
+    Column::new("Next fire", |StatusWithCounts { status, .. }| or_dash(status.next_run_at.map(time))),
+    Column::new("Runs", |StatusWithCounts { status, .. }| {
         format!("{} waiting, {} running", status.runs_waiting, status.runs_running)
     }),
-    Column::new("Workers", |Counted { status, .. }| format!("{} online", status.workers_online)),
-    Column::new("Schedulers", |Counted { status, .. }| {
+    Column::new("Workers", |StatusWithCounts { status, .. }| format!("{} online", status.workers_online)),
+    Column::new("Schedulers", |StatusWithCounts { status, .. }| {
         let leads = match (status.leader_state, status.lease_expired_seconds) {
             (LeaderState::Live, _) => "one leads".to_owned(),
             (LeaderState::Expired, ago) => format!("none leads, lease expired {}s ago", ago.unwrap_or(0)),
@@ -30,7 +30,7 @@ const STATUS: &[Column<Counted>] = &[
         };
         format!("{}, {leads}", status.schedulers)
     }),
-    Column::new("Database time", |Counted { status, .. }| time(status.now)),
+    Column::new("Database time", |StatusWithCounts { status, .. }| time(status.now)),
 ];
 
 struct QueueAt {
@@ -70,7 +70,7 @@ pub(crate) async fn run(session: &Session) -> CommandResult {
     let query = JobsQuery { total: Some(true), limit: Some(1), ..JobsQuery::default() };
     let own: Page<Job> = api.get(&["jobs"], &query).await?;
     let built_in = own.total.and_then(|own| built_in(&status, own));
-    let counted = Counted { status, built_in };
+    let counted = StatusWithCounts { status, built_in };
     session.output.table(&counted, STATUS)?;
     let status = counted.status;
     if !status.queues.is_empty() {
@@ -78,7 +78,7 @@ pub(crate) async fn run(session: &Session) -> CommandResult {
         let at = |queue: &QueueStatus| QueueAt { queue: queue.clone(), now: status.now };
         session.output.rows(&status.queues.iter().map(at).collect::<Vec<_>>(), QUEUES)?;
     }
-    attention(&status).iter().for_each(|text| tell(text));
+    attention(&status).iter().for_each(|text| print_notice(text));
     Ok(exit::OK)
 }
 
@@ -88,7 +88,7 @@ fn built_in(status: &Status, own: u64) -> Option<i64> {
     Some((all - i64::try_from(own).ok()?).max(0))
 }
 
-fn jobs(counted: &Counted) -> String {
+fn jobs(counted: &StatusWithCounts) -> String {
     let Status { jobs_active, jobs_inactive, jobs_quarantined, .. } = counted.status;
     let quarantined = match jobs_quarantined {
         0 => String::new(),
@@ -210,7 +210,7 @@ mod tests {
         let of = |jobs_active, jobs_inactive, jobs_quarantined, own: Option<u64>| {
             let status = Status { jobs_active, jobs_inactive, jobs_quarantined, ..status(Vec::new()) };
             let built_in = own.and_then(|own| built_in(&status, own));
-            jobs(&Counted { status, built_in })
+            jobs(&StatusWithCounts { status, built_in })
         };
         assert_eq!(of(3, 2, 0, Some(0)), "3 enabled, 2 paused or disabled; 5 of all are built in");
         assert_eq!(of(1, 2, 1, Some(3)), "1 enabled, 2 paused or disabled, 1 of them quarantined");

@@ -10,9 +10,9 @@ use sched_wire::{ReasonRequest, UnknownWord, Worker, WorkerStatus, WorkersQuery}
 use uuid::Uuid;
 
 use crate::api::Api;
-use crate::commands::{Session, tell_of_more};
+use crate::commands::{Session, print_more};
 use crate::failure::{CommandResult, failure};
-use crate::output::{Column, or_dash, tell, time, words};
+use crate::output::{Column, join_list, or_dash, print_notice, time};
 use crate::values::{at_least_one, duration, id};
 
 const LOOK: Duration = Duration::from_millis(500);
@@ -70,7 +70,7 @@ const COLUMNS: &[Column<Worker>] = &[
     Column::new("PID", |worker| worker.process_id.to_string()),
     Column::new("STATUS", |worker| worker.status.to_string()),
     Column::new("RUNNING", |worker| format!("{}/{}", worker.running, worker.concurrency)),
-    Column::new("QUEUES", |worker| words(&worker.queues)),
+    Column::new("QUEUES", |worker| join_list(&worker.queues)),
     Column::new("HEARTBEAT", |worker| time(worker.last_heartbeat)),
     Column::wide("PROCESSED", |worker| worker.jobs_processed.to_string()),
     Column::wide("STARTED", |worker| time(worker.started_at)),
@@ -93,22 +93,22 @@ pub(crate) async fn run(command: WorkersCommand, session: &Session) -> CommandRe
                 |limit, cursor| WorkersQuery { status, queue: queue.clone(), limit: Some(limit), cursor };
             let workers = api.list(&["workers"], limit, query).await?;
             session.output.page(&workers, COLUMNS, none)?;
-            tell_of_more(&workers, limit);
+            print_more(&workers, limit);
         }
         WorkersCommand::Get { id } => {
             let worker: Worker = api.get(&["workers", &id.to_string()], &()).await?;
             session.output.whole(&worker, COLUMNS)?;
         }
         WorkersCommand::Drain { id, wait, wait_timeout } => {
-            let worker = ask(&api, id, "drain").await?;
+            let worker = request(&api, id, "drain").await?;
             let is_done = |worker: &Worker| worker.status == WorkerStatus::Draining && worker.running == 0;
             match until(&api, worker, wait.then_some(wait_timeout), is_done).await? {
                 Some(worker) => session.output.record(&worker, COLUMNS)?,
-                None => tell(&format!("worker {id} is gone")),
+                None => print_notice(&format!("worker {id} is gone")),
             }
         }
         WorkersCommand::Undrain { id, wait, wait_timeout } => {
-            let worker = ask(&api, id, "undrain").await?;
+            let worker = request(&api, id, "undrain").await?;
             let is_done = |worker: &Worker| worker.status != WorkerStatus::Draining;
             match until(&api, worker, wait.then_some(wait_timeout), is_done).await? {
                 Some(worker) => session.output.record(&worker, COLUMNS)?,
@@ -123,8 +123,8 @@ fn status(text: &str) -> Result<WorkerStatus, UnknownWord> {
     text.to_ascii_lowercase().parse()
 }
 
-async fn ask(api: &Api, id: Uuid, what: &str) -> Result<Worker, exit::ExitError> {
-    Ok(api.post(&["workers", &id.to_string(), what], None, &ReasonRequest::default()).await?)
+async fn request(api: &Api, id: Uuid, action: &str) -> Result<Worker, exit::ExitError> {
+    Ok(api.post(&["workers", &id.to_string(), action], None, &ReasonRequest::default()).await?)
 }
 
 /// Returns at once without a wait; `None` if the worker is gone or was marked as lost.

@@ -12,7 +12,7 @@ use super::trigger::TRIGGERED;
 use super::waiting::{await_end, may_wait};
 use crate::commands::Session;
 use crate::failure::CommandResult;
-use crate::output::{Column, tell};
+use crate::output::{Column, print_notice};
 
 const CANCELLED: &[Column<Cancelled>] = &[
     Column::new("Run", |cancelled| cancelled.run_id.to_string()),
@@ -51,7 +51,7 @@ pub(crate) async fn run(
         return Ok(exit::OK);
     }
     if cancelled.state == CancelState::Requested {
-        tell("its worker stops it; waiting until it has ended");
+        print_notice("its worker stops it; waiting until it has ended");
     }
     let run = await_end(&api, id, wait.wait_timeout).await?;
     ended(run, RunStatus::Cancelled, session)
@@ -69,13 +69,13 @@ pub(crate) async fn retry(path: &[&str], id: Uuid, wait: &WaitArgs, session: &Se
         session.output.record(&retried, TRIGGERED)?;
         return Ok(exit::OK);
     }
-    tell(&format!("waiting for run {}", retried.run_id));
+    print_notice(&format!("waiting for run {}", retried.run_id));
     let run = await_end(&api, retried.run_id, wait.wait_timeout).await?;
     ended(run, RunStatus::Succeeded, session)
 }
 
-fn ended(run: Run, wanted: RunStatus, session: &Session) -> CommandResult {
-    let is_as_wanted = run.status == wanted;
+fn ended(run: Run, expected: RunStatus, session: &Session) -> CommandResult {
+    let is_as_wanted = run.status == expected;
     session.output.row(&run, RUNS)?;
     Ok(if is_as_wanted { exit::OK } else { exit::FAILURE })
 }

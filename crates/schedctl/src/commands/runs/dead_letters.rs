@@ -14,10 +14,10 @@ use uuid::Uuid;
 use super::cancel;
 use crate::api::Api;
 use crate::commands::runs::WaitArgs;
-use crate::commands::{Session, tell_of_more};
-use crate::consent::{self, Unattended};
+use crate::commands::{Session, print_more};
+use crate::consent::{self, WithoutTerminal};
 use crate::failure::{CommandResult, usage};
-use crate::output::{Column, List, or_dash, tell, time};
+use crate::output::{Column, List, or_dash, print_notice, time};
 use crate::values::{at_least_one, id};
 
 #[derive(Debug, Subcommand)]
@@ -127,31 +127,31 @@ const LIST: &[Column<DeadLetter>] = &[
 ];
 
 /// Without the run, if retention has removed it.
-struct Known {
+struct LetterWithRun {
     letter: DeadLetter,
     run: Option<Run>,
 }
 
-const GET: &[Column<Known>] = &[
-    Column::new("Run", |known| known.letter.run_id.to_string()),
-    Column::new("Job", |known| known.letter.job.clone()),
-    Column::new("Job id", |known| known.letter.job_id.to_string()),
-    Column::new("State", |known| known.letter.state.to_string()),
-    Column::new("Died", |known| time(known.letter.died_at)),
-    Column::new("Error", |known| or_dash(known.letter.error_message.as_deref())),
-    Column::new("Error class", |known| or_dash(known.letter.error_class.as_deref())),
-    Column::new("Arguments", |known| known.letter.task_args.to_string()),
-    Column::new("Attempts", |known| attempts(&known.letter)),
-    Column::new("Lost", |known| known.letter.lost_count.to_string()),
-    Column::new("Scheduled for", |known| time(known.letter.scheduled_for)),
-    Column::new("Triggered by", |known| or_dash(known.run.as_ref().map(|run| run.triggered_by.as_str()))),
-    Column::new("Queue", |known| known.letter.queue.clone()),
-    Column::new("Worker", |known| or_dash(known.run.as_ref().and_then(|run| run.worker_id))),
-    Column::new("Settled", |known| or_dash(known.letter.settled_at.map(time))),
-    Column::new("By", |known| or_dash(known.letter.settled_by.as_deref())),
-    Column::new("Reason", |known| or_dash(known.letter.settled_reason.as_deref())),
-    Column::new("Retried as", |known| or_dash(known.letter.retried_as)),
-    Column::new("Trace id", |known| or_dash(known.run.as_ref().and_then(|run| run.trace_id.as_deref()))),
+const GET: &[Column<LetterWithRun>] = &[
+    Column::new("Run", |entry| entry.letter.run_id.to_string()),
+    Column::new("Job", |entry| entry.letter.job.clone()),
+    Column::new("Job id", |entry| entry.letter.job_id.to_string()),
+    Column::new("State", |entry| entry.letter.state.to_string()),
+    Column::new("Died", |entry| time(entry.letter.died_at)),
+    Column::new("Error", |entry| or_dash(entry.letter.error_message.as_deref())),
+    Column::new("Error class", |entry| or_dash(entry.letter.error_class.as_deref())),
+    Column::new("Arguments", |entry| entry.letter.task_args.to_string()),
+    Column::new("Attempts", |entry| attempts(&entry.letter)),
+    Column::new("Lost", |entry| entry.letter.lost_count.to_string()),
+    Column::new("Scheduled for", |entry| time(entry.letter.scheduled_for)),
+    Column::new("Triggered by", |entry| or_dash(entry.run.as_ref().map(|run| run.triggered_by.as_str()))),
+    Column::new("Queue", |entry| entry.letter.queue.clone()),
+    Column::new("Worker", |entry| or_dash(entry.run.as_ref().and_then(|run| run.worker_id))),
+    Column::new("Settled", |entry| or_dash(entry.letter.settled_at.map(time))),
+    Column::new("By", |entry| or_dash(entry.letter.settled_by.as_deref())),
+    Column::new("Reason", |entry| or_dash(entry.letter.settled_reason.as_deref())),
+    Column::new("Retried as", |entry| or_dash(entry.letter.retried_as)),
+    Column::new("Trace id", |entry| or_dash(entry.run.as_ref().and_then(|run| run.trace_id.as_deref()))),
 ];
 
 /// Released attempts separately: they use up no retry.
@@ -186,7 +186,7 @@ pub(crate) async fn run(command: DeadLettersCommand, session: &Session) -> Comma
                 |limit, cursor| DeadLettersQuery { sort, ..query(filter.clone(), state, limit, cursor) };
             let letters = session.api()?.list(&["dead-letters"], limit, query).await?;
             session.output.page(&letters, LIST, NONE)?;
-            tell_of_more(&letters, limit);
+            print_more(&letters, limit);
         }
         DeadLettersCommand::Get { id } => get(id, session).await?,
         DeadLettersCommand::Retry { which: WhichArgs { id: Some(id), .. } } => {
@@ -220,7 +220,7 @@ async fn get(id: Uuid, session: &Session) -> Result<(), ExitError> {
         Err(error) if error.is_not_found() => None,
         Err(error) => return Err(error.into()),
     };
-    session.output.table(&Known { letter, run }, GET)
+    session.output.table(&LetterWithRun { letter, run }, GET)
 }
 
 fn query(
@@ -249,21 +249,21 @@ async fn many(action: &str, mut request: Request, is_agreed: bool, session: &Ses
     if request.dry_run || !is_agreed {
         let meant = send(&api, action, &Request { dry_run: true, ..request.clone() }).await?;
         if request.dry_run {
-            tell(&format!("{} are selected; nothing was changed", meant.count));
+            print_notice(&format!("{} are selected; nothing was changed", meant.count));
             let list = List { items: &meant.sample, columns: LIST, nothing: NONE };
             session.output.items(&meant, list)?;
             return Ok(exit::OK);
         }
         let what = format!("This {action}s {} dead letters permanently", meant.count);
-        consent::ask(&what, "--yes", Unattended::Refuse)?;
+        consent::confirm(&what, "--yes", WithoutTerminal::Refuse)?;
     }
     let mut done = Done::default();
     loop {
         let page = send(&api, action, &request).await?;
         done.count += page.count;
         for refused in page.refused {
-            match done.refused.iter_mut().find(|known| known.code == refused.code) {
-                Some(known) => known.count += refused.count,
+            match done.refused.iter_mut().find(|entry| entry.code == refused.code) {
+                Some(entry) => entry.count += refused.count,
                 None => done.refused.push(refused),
             }
         }

@@ -11,7 +11,7 @@ use crate::api::{Api, ApiError, Events};
 use crate::commands::runs::args::LogsArgs;
 use crate::commands::{Session, runs};
 use crate::failure::{CommandResult, failure};
-use crate::output::{neutral, tell};
+use crate::output::{neutral, print_notice};
 
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Consecutive failures.
@@ -76,7 +76,7 @@ impl Printer {
         match event {
             LogEvent::Output { stream, text, dropped_bytes, .. } => {
                 if *dropped_bytes > 0 {
-                    self.say(&format!("{dropped_bytes} bytes of {stream} were not stored"));
+                    self.print_notice(&format!("{dropped_bytes} bytes of {stream} were not stored"));
                 }
                 let text = if self.raw { text.as_str().into() } else { neutral::block(text) };
                 if stream == "stdout" {
@@ -85,24 +85,30 @@ impl Printer {
                 self.open_line = !text.ends_with('\n');
                 let _ = write!(io::stderr().lock(), "{text}");
             }
-            LogEvent::Attempt { attempt, .. } if *attempt > 1 => self.say(&format!("attempt {attempt}")),
+            LogEvent::Attempt { attempt, .. } if *attempt > 1 => {
+                self.print_notice(&format!("attempt {attempt}"))
+            }
             LogEvent::Attempt { .. } => {}
             LogEvent::Progress { progress, .. } => {
-                self.say(&neutral::line(&runs::progress(progress)));
+                self.print_notice(&neutral::line(&runs::progress(progress)));
             }
             LogEvent::AttemptEnd { status, error_message, .. } => {
                 let error = error_message.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-                self.say(&neutral::line(&format!("the attempt ended as {status}{error}")));
+                self.print_notice(&neutral::line(&format!("the attempt ended as {status}{error}")));
             }
-            LogEvent::End { status } if status.is_final() => self.say(&format!("the run ended as {status}")),
-            LogEvent::End { status } => self.say(&format!("the run is {status}; follow it with --follow")),
+            LogEvent::End { status } if status.is_final() => {
+                self.print_notice(&format!("the run ended as {status}"))
+            }
+            LogEvent::End { status } => {
+                self.print_notice(&format!("the run is {status}; follow it with --follow"))
+            }
         }
         Ok(())
     }
 
-    fn say(&mut self, text: &str) {
+    fn print_notice(&mut self, text: &str) {
         let line_break = if std::mem::take(&mut self.open_line) { "\n" } else { "" };
-        tell(&format!("{line_break}--- {text} ---"));
+        print_notice(&format!("{line_break}--- {text} ---"));
     }
 }
 

@@ -7,7 +7,7 @@ use sched_wire::{ResetStuckRequest, RunStatus, SchedulerInstance, StuckAttempt, 
 
 use crate::commands::Session;
 use crate::failure::CommandResult;
-use crate::output::{Column, List, neutral, or_dash, tell, time};
+use crate::output::{Column, List, neutral, or_dash, print_notice, time};
 
 #[derive(Debug, Args)]
 pub(crate) struct ResetStuckArgs {
@@ -34,7 +34,7 @@ pub(crate) async fn reset(args: ResetStuckArgs, session: &Session) -> CommandRes
     let request = ResetStuckRequest { dry_run };
     if !dry_run {
         let leader: SchedulerInstance = api.post(&path, None, &request).await?;
-        tell(&format!(
+        print_notice(&format!(
             "requested a search for lost attempts of the leader {} (process {})",
             neutral::line(&leader.hostname),
             leader.pid
@@ -42,9 +42,9 @@ pub(crate) async fn reset(args: ResetStuckArgs, session: &Session) -> CommandRes
         return Ok(exit::OK);
     }
     let found: StuckAttempts = api.post(&path, None, &request).await?;
-    tell(&summary(&found));
+    print_notice(&summary(&found));
     if found.has_leader == Some(false) {
-        tell(
+        print_notice(
             "no scheduler leads, so they are not ended: start a scheduler, or wait until a standby takes over",
         );
     }

@@ -12,7 +12,7 @@ use super::waiting::{await_end, may_wait};
 use crate::api::{Api, ApiError};
 use crate::commands::Session;
 use crate::failure::{CommandResult, usage};
-use crate::output::{Column, neutral, tell};
+use crate::output::{Column, neutral, print_notice};
 use crate::values::duration;
 
 #[derive(Debug, Args)]
@@ -50,13 +50,13 @@ pub(crate) async fn run(args: TriggerArgs, session: &Session) -> CommandResult {
         session.output.record(&triggered, TRIGGERED)?;
         return Ok(exit::OK);
     }
-    tell(&format!("waiting for run {}", triggered.run_id));
+    print_notice(&format!("waiting for run {}", triggered.run_id));
     let run = await_end(&api, triggered.run_id, wait_timeout).await?;
     let succeeded = run.status == RunStatus::Succeeded;
     let error = run.error_message.clone();
     session.output.row(&run, RUNS)?;
     if let Some(error) = error.filter(|_| !succeeded) {
-        tell(&format!(
+        print_notice(&format!(
             "it failed: {}; see its output with `schedctl runs logs {}`",
             neutral::line(&error),
             run.id

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::api::{Api, ApiError};
 use crate::failure::too_late;
-use crate::output::{neutral, tell};
+use crate::output::{neutral, print_notice};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Polls before a report why the run has not started.
@@ -19,18 +19,18 @@ const PATIENT_LOOKS: u32 = 6;
 /// end as a rejected one.
 pub(super) async fn may_wait(api: &Api) -> Result<(), ExitError> {
     let query = PageQuery { limit: Some(1), cursor: None };
-    let asked: Result<Page<Run>, ApiError> = api.get(&["runs"], &query).await;
-    if asked.is_err() {
-        tell("--wait could not read runs; nothing was done");
+    let page: Result<Page<Run>, ApiError> = api.get(&["runs"], &query).await;
+    if page.is_err() {
+        print_notice("--wait could not read runs; nothing was done");
     }
-    asked?;
+    page?;
     Ok(())
 }
 
-async fn tell_of_waits(api: &Api, id: &str) {
+async fn print_waits(api: &Api, id: &str) {
     let explained = api.get::<RunExplanation>(&["runs", id, "explain"], &()).await;
     for wait in explained.map(|explained| explained.run.waits_for).unwrap_or_default() {
-        tell(&format!("it waits: {}", neutral::line(&wait.text)));
+        print_notice(&format!("it waits: {}", neutral::line(&wait.text)));
     }
 }
 
@@ -46,7 +46,7 @@ pub(super) async fn await_end(api: &Api, id: Uuid, limit: Duration) -> Result<Ru
             }
             looks += 1;
             if looks == PATIENT_LOOKS && run.status == RunStatus::Waiting {
-                tell_of_waits(api, &id).await;
+                print_waits(api, &id).await;
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }

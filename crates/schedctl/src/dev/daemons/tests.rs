@@ -111,6 +111,6 @@ async fn a_daemon_gets_the_environment_it_was_given_and_nothing_else() {
 
 #[test]
 fn an_end_is_worded_for_people() {
-    assert_eq!(in_words(ExitStatus::from_raw(5 << 8)), "exit code 5");
-    assert_eq!(in_words(ExitStatus::from_raw(9)), "signal SIGKILL");
+    assert_eq!(describe_exit(ExitStatus::from_raw(5 << 8)), "exit code 5");
+    assert_eq!(describe_exit(ExitStatus::from_raw(9)), "signal SIGKILL");
 }

@@ -4,7 +4,7 @@ use sched_model::events::notifications::follow::{self, Limits};
 use sched_runtime::driver::Activation;
 use sched_scheduler::tasks::notify::Notify;
 
-use super::{LIMITS, ends, leader, rule, settle, settle_with, told};
+use super::{LIMITS, ends, leader, messages, rule, settle, settle_with};
 use crate::leader::{assert_refused, run};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +57,7 @@ async fn messages_get_dispatches_as_there_is_room_and_their_fates_are_noted() {
         leader.records("SELECT count(*) FROM notification_deliveries WHERE status = 'sending'").await,
         ["(1)"]
     );
-    assert_eq!(told(&leader).await.len(), 3, "what fails to be told is not told");
+    assert_eq!(messages(&leader).await.len(), 3, "what fails to be told is not told");
 }
 
 #[tokio::test(flavor = "multi_thread")]

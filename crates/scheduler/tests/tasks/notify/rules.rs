@@ -1,4 +1,6 @@
-use super::{ends, happens, leader, rule, settle, told};
+//! Which events a rule reports, and how often.
+
+use super::{ends, happens, leader, messages, rule, settle};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
@@ -9,7 +11,7 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
     ends(&leader, "nightly", "COMPLETED").await;
     ends(&leader, "nightly", "PENDING").await;
     settle(&leader).await;
-    assert_eq!(told(&leader).await, Vec::<String>::new(), "neither a success nor what is tried again");
+    assert_eq!(messages(&leader).await, Vec::<String>::new(), "neither a success nor what is tried again");
 
     ends(&leader, "nightly", "FAILED").await;
     ends(&leader, "hourly", "DEAD_LETTER").await;
@@ -23,7 +25,7 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
     ];
     let mut expected: Vec<&str> = failures.to_vec();
     expected.push("(dead,dead_letter,hourly)");
-    assert_eq!(told(&leader).await, expected);
+    assert_eq!(messages(&leader).await, expected);
 
     happens(&leader, "nightly", "schedule_execution_lost", r#"{"dispatch_status": "TIMEOUT"}"#).await;
     happens(
@@ -41,7 +43,7 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
         "(all,missed,nightly)",
         "(all,missed,hourly)",
     ]);
-    assert_eq!(told(&leader).await, expected);
+    assert_eq!(messages(&leader).await, expected);
 
     // Only the first success after a failure is a recovery; a cancelled run in between is none.
     ends(&leader, "nightly", "CANCELLED").await;
@@ -50,7 +52,7 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
     ends(&leader, "hourly", "COMPLETED").await;
     settle(&leader).await;
     expected.extend(["(all,recovery,nightly)", "(all,recovery,hourly)"]);
-    assert_eq!(told(&leader).await, expected);
+    assert_eq!(messages(&leader).await, expected);
 
     // Only a job disabled by the scheduler counts as a failure.
     happens(&leader, "nightly", "job_disabled", r#"{"job_name": "nightly", "reason": "no such zone"}"#).await;
@@ -61,7 +63,7 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
     ends(&leader, "hourly", "COMPLETED").await;
     settle(&leader).await;
     expected.extend(["(all,failure,nightly)", "(bad,failure,nightly)", "(all,recovery,nightly)"]);
-    assert_eq!(told(&leader).await, expected);
+    assert_eq!(messages(&leader).await, expected);
     let why = "SELECT DISTINCT body ->> 'error' FROM notification_deliveries WHERE body ->> 'error' LIKE 'no such%'";
     assert_eq!(leader.records(why).await, ["(\"no such zone\")"]);
 
@@ -89,14 +91,14 @@ async fn a_rule_is_about_its_job_its_project_and_what_happens_while_it_is_active
     ends(&leader, "nightly", "FAILED").await;
     settle(&leader).await;
     assert_eq!(
-        told(&leader).await,
+        messages(&leader).await,
         ["(job,failure,hourly)", "(project,failure,hourly)", "(project,failure,nightly)"],
         "nothing that was before the rules"
     );
     leader.sql("UPDATE notification_channels SET is_active = false").await;
     ends(&leader, "hourly", "FAILED").await;
     settle(&leader).await;
-    assert_eq!(told(&leader).await.len(), 3);
+    assert_eq!(messages(&leader).await.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +116,7 @@ async fn rules_of_one_tenant_tell_nothing_of_another() {
     rule(&leader, "ours", "failure", ("", "")).await;
     ends(&leader, "nightly", "FAILED").await;
     settle(&leader).await;
-    assert_eq!(told(&leader).await, ["(ours,failure,nightly)"]);
+    assert_eq!(messages(&leader).await, ["(ours,failure,nightly)"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +130,7 @@ async fn what_is_held_back_is_counted_in_the_next_message() {
     settle(&leader).await;
     ends(&leader, "nightly", "FAILED").await;
     settle(&leader).await;
-    assert_eq!(told(&leader).await, ["(calm,failure,nightly)", "(calm,failure,hourly)"]);
+    assert_eq!(messages(&leader).await, ["(calm,failure,nightly)", "(calm,failure,hourly)"]);
     leader.sql("UPDATE notification_holds SET told_at = told_at - interval '1 hour'").await;
     ends(&leader, "nightly", "FAILED").await;
     settle(&leader).await;

@@ -6,7 +6,7 @@ use sched_runtime::driver::Activation;
 use sched_scheduler::tasks::notify::Notify;
 use test_support::wait_for;
 
-use super::{LIMITS, PATIENCE, ends, leader, rule, settle, settle_with, told};
+use super::{LIMITS, PATIENCE, ends, leader, messages, rule, settle, settle_with};
 use crate::leader::{assert_refused, run};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +28,7 @@ async fn a_leader_that_dies_in_the_middle_loses_nothing_and_tells_nothing_twice(
     let scope = leader.scope.clone();
     let step = async |conn: &mut Conn| {
         tick::fence(conn, scope.instance, scope.term).await?;
-        let work = follow::look(conn).await?;
+        let work = follow::pending_work(conn).await?;
         follow::step(conn, work, &[], LIMITS).await
     };
     // The process dies just before the commit.
@@ -39,18 +39,18 @@ async fn a_leader_that_dies_in_the_middle_loses_nothing_and_tells_nothing_twice(
     })
     .await;
     assert!(died.is_err());
-    assert_eq!(told(&leader).await, Vec::<String>::new());
+    assert_eq!(messages(&leader).await, Vec::<String>::new());
     settle(&leader).await;
-    assert_eq!(told(&leader).await.len(), 5);
+    assert_eq!(messages(&leader).await.len(), 5);
     // A former leader that has not noticed the end of its term.
     ends(&leader, "nightly", "FAILED").await;
     assert_refused(&Notify::new(leader.deposed()).run_once().await);
     settle(&leader).await;
-    assert_eq!(told(&leader).await.len(), 6);
+    assert_eq!(messages(&leader).await.len(), 6);
     // After a loss of the position, no event creates a second delivery.
     leader.sql("UPDATE notification_cursor SET transaction_id = 0, event_id = 0").await;
     settle(&leader).await;
-    assert_eq!(told(&leader).await.len(), 6);
+    assert_eq!(messages(&leader).await.len(), 6);
     let distinct = "SELECT count(DISTINCT (event_transaction_id, event_id)) FROM notification_deliveries";
     assert_eq!(leader.number(distinct).await, 6);
 }
@@ -72,7 +72,7 @@ async fn an_event_of_a_transaction_that_commits_late_is_told_all_the_same() {
     run(&mut Notify::new(leader.scope.clone())).await;
     leader.sql("COMMIT").await;
     settle(&leader).await;
-    assert_eq!(told(&leader).await, ["(bad,failure,nightly)", "(bad,failure,hourly)"]);
+    assert_eq!(messages(&leader).await, ["(bad,failure,nightly)", "(bad,failure,hourly)"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,7 +85,7 @@ async fn a_page_at_a_time_reads_everything_once() {
     }
     let mut task = Notify::with_limits(leader.scope.clone(), Limits { events: 3, dispatches: 100, room: 2 });
     settle_with(&leader, &mut task).await;
-    assert_eq!(told(&leader).await.len(), 7);
+    assert_eq!(messages(&leader).await.len(), 7);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +106,7 @@ async fn without_rules_the_position_follows_at_a_distance_and_costs_nothing_in_b
         if leader.records(cursor).await == first { Err("it stands".to_owned()) } else { Ok(()) }
     })
     .await;
-    assert_eq!(told(&leader).await, Vec::<String>::new());
+    assert_eq!(messages(&leader).await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

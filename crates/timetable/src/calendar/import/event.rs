@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use super::{
     super::{
         super::{
-            error::{Quoted, ScheduleError},
+            error::{QuotedText, ScheduleError},
             zone::Zone,
         },
         notation::{self, Moment},
     },
     FIELD,
-    file::Line,
+    file::ContentLine,
 };
 
 #[derive(Debug, Clone)]
@@ -48,12 +48,14 @@ pub(super) enum Entry {
 }
 
 impl Event {
-    pub(super) fn parse(lines: &[Line]) -> Result<Self, ScheduleError> {
+    pub(super) fn parse(lines: &[ContentLine]) -> Result<Self, ScheduleError> {
         let find = |name: &str| lines.iter().find(|line| line.name == name);
         let value = |name: &str| find(name).map(|line| line.value.clone()).filter(|value| !value.is_empty());
         let label = value("SUMMARY").or_else(|| value("UID"));
-        let label = label
-            .map_or_else(|| "an event without name".to_owned(), |label| format!("event {}", Quoted(&label)));
+        let label = label.map_or_else(
+            || "an event without name".to_owned(),
+            |label| format!("event {}", QuotedText(&label)),
+        );
         let wrong = |message: &str| ScheduleError::invalid(FIELD, format!("{label}: {message}"));
         let stamps = |name: &str| -> Result<Vec<Stamp>, ScheduleError> {
             let lines = lines.iter().filter(|line| line.name == name);
@@ -96,7 +98,7 @@ impl Event {
         lists.chain(&self.stands_for).chain([&self.start]).chain(&self.end)
     }
 
-    pub(super) fn leave_out(&mut self, stamps: Vec<Stamp>) {
+    pub(super) fn exclude(&mut self, stamps: Vec<Stamp>) {
         self.without.extend(stamps);
     }
 
@@ -215,12 +217,12 @@ const DAY: TimeDelta = TimeDelta::days(1);
 
 const NO_TIME: [&str; 5] = ["PT0S", "PT0M", "PT0H", "P0D", "P0DT0H0M0S"];
 
-fn stamps(line: &Line) -> Result<Vec<Stamp>, String> {
+fn stamps(line: &ContentLine) -> Result<Vec<Stamp>, String> {
     let one = |text: &str| {
         let moment = notation::moment(text.trim()).ok_or_else(|| {
             format!(
                 "has {} in {}; dates such as `20261224` and times such as `20261224T180000` are understood",
-                Quoted(text),
+                QuotedText(text),
                 line.name
             )
         })?;

@@ -10,7 +10,7 @@ use std::panic::catch_unwind;
 use icalendar::parser::{Component, Property, read_components, unfold};
 
 use super::{
-    super::super::error::{Quoted, ScheduleError},
+    super::super::error::{QuotedText, ScheduleError},
     FIELD,
 };
 
@@ -22,13 +22,13 @@ const MAX_DEPTH: usize = 8;
 
 /// The name is in upper case.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ContentLine {
     pub(super) name: String,
     parameters: Vec<(String, String)>,
     pub(super) value: String,
 }
 
-impl Line {
+impl ContentLine {
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -36,8 +36,8 @@ impl Line {
 
 #[derive(Debug)]
 pub(super) struct File {
-    pub(super) properties: Vec<Line>,
-    pub(super) events: Vec<Vec<Line>>,
+    pub(super) properties: Vec<ContentLine>,
+    pub(super) events: Vec<Vec<ContentLine>>,
 }
 
 impl File {
@@ -52,7 +52,7 @@ impl File {
         if !first.trim().eq_ignore_ascii_case("BEGIN:VCALENDAR") {
             return wrong(format!(
                 "is not an iCalendar file: it begins with {} instead of `BEGIN:VCALENDAR`",
-                Quoted(first)
+                QuotedText(first)
             ));
         }
         if depth(&text) > MAX_DEPTH {
@@ -89,12 +89,12 @@ impl File {
     }
 }
 
-fn line(property: &Property<'_>) -> Line {
+fn line(property: &Property<'_>) -> ContentLine {
     let parameters = property.params.iter().map(|parameter| {
         let value = parameter.val.as_ref().map(ToString::to_string);
         (parameter.key.as_str().to_ascii_uppercase(), value.unwrap_or_default())
     });
-    Line {
+    ContentLine {
         name: property.name.as_str().to_ascii_uppercase(),
         parameters: parameters.collect(),
         value: property.val.as_str().trim().to_owned(),

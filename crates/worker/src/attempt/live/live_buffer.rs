@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sched_model::domain::ids::{ClaimToken, DispatchId};
 use tokio::sync::Notify;
 
-use crate::backend::{Piece, Told};
+use crate::backend::{LiveUpdate, Piece};
 use crate::handlers::LiveEvent;
 
 /// Maximum bytes of one attempt between two writes.
@@ -52,7 +52,7 @@ struct Attempt {
     last_seq: i64,
     /// Pieces up to this number were sent and must not change any more.
     offered_seq: i64,
-    kept: VecDeque<(i64, usize)>,
+    written: VecDeque<(i64, usize)>,
     kept_bytes: usize,
     progress: Option<(Option<f32>, String)>,
     /// The database may have rows of the attempt.
@@ -76,7 +76,7 @@ impl Attempt {
             positions: BTreeMap::new(),
             last_seq: 0,
             offered_seq: 0,
-            kept: VecDeque::new(),
+            written: VecDeque::new(),
             kept_bytes: 0,
             progress: None,
             has_rows: false,
@@ -119,20 +119,20 @@ impl Attempt {
         *position = position.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// Updates `kept`; returns the number of its first piece.
-    fn keep(&mut self) -> i64 {
+    /// Updates `written`; returns the number of its first piece.
+    fn trim(&mut self) -> i64 {
         for piece in &self.pieces {
-            if self.kept.back().is_none_or(|(seq, _)| *seq < piece.seq) {
-                self.kept.push_back((piece.seq, piece.content.len()));
+            if self.written.back().is_none_or(|(seq, _)| *seq < piece.seq) {
+                self.written.push_back((piece.seq, piece.content.len()));
                 self.kept_bytes += piece.content.len();
             }
         }
-        while (self.kept_bytes > KEPT_BYTES || self.kept.len() > KEPT_PIECES) && self.kept.len() > 1 {
-            if let Some((_, bytes)) = self.kept.pop_front() {
+        while (self.kept_bytes > KEPT_BYTES || self.written.len() > KEPT_PIECES) && self.written.len() > 1 {
+            if let Some((_, bytes)) = self.written.pop_front() {
                 self.kept_bytes = self.kept_bytes.saturating_sub(bytes);
             }
         }
-        self.kept.front().map_or(0, |(seq, _)| *seq)
+        self.written.front().map_or(0, |(seq, _)| *seq)
     }
 }
 
@@ -206,25 +206,25 @@ impl LiveBuffer {
     }
 
     /// The unwritten events. They stay until [`Self::written`].
-    pub(super) fn news(&self) -> Vec<Told> {
+    pub(super) fn news(&self) -> Vec<LiveUpdate> {
         let mut state = self.state();
         let news = state.attempts.iter_mut().filter(|(_, attempt)| attempt.has_news());
         news.map(|(token, attempt)| {
             // From here on the database may have rows, even if the answer is lost.
             attempt.has_rows = true;
             attempt.offered_seq = attempt.last_seq;
-            Told {
+            LiveUpdate {
                 dispatch_id: attempt.dispatch,
                 token: *token,
                 pieces: attempt.pieces.clone(),
-                keep_from: attempt.keep(),
+                keep_from: attempt.trim(),
                 progress: attempt.progress.clone(),
             }
         })
         .collect()
     }
 
-    pub(super) fn written(&self, news: &[Told]) {
+    pub(super) fn written(&self, news: &[LiveUpdate]) {
         let mut state = self.state();
         let mut freed = 0;
         for one in news {
@@ -238,7 +238,7 @@ impl LiveBuffer {
     }
 
     /// Ended attempts of which the database may still have rows.
-    pub(super) fn over(&self) -> Vec<(DispatchId, ClaimToken)> {
+    pub(super) fn ended(&self) -> Vec<(DispatchId, ClaimToken)> {
         let state = self.state();
         let over = state.attempts.iter().filter(|(_, attempt)| attempt.is_over);
         over.map(|(token, attempt)| (attempt.dispatch, *token)).collect()
@@ -280,7 +280,7 @@ mod tests {
 
     const KEY: AttemptKey = AttemptKey { dispatch: DispatchId(Uuid::from_u128(1)), token: TOKEN };
 
-    fn say(buffer: &LiveBuffer, stream: &'static str, text: &str) -> bool {
+    fn write_text(buffer: &LiveBuffer, stream: &'static str, text: &str) -> bool {
         buffer.take(KEY, LiveEvent::Output { stream, text: text.into() })
     }
 
@@ -293,9 +293,9 @@ mod tests {
     #[test]
     fn attempt_ended_before_first_write_leaves_no_work() {
         let buffer = LiveBuffer::default();
-        say(&buffer, "stdout", "short");
+        write_text(&buffer, "stdout", "short");
         buffer.close(TOKEN);
-        assert!(buffer.news().is_empty() && buffer.over().is_empty());
+        assert!(buffer.news().is_empty() && buffer.ended().is_empty());
         assert_eq!(buffer.state().bytes, 0);
     }
 
@@ -303,7 +303,7 @@ mod tests {
     fn pieces_stay_in_order_and_count_their_bytes() {
         let buffer = LiveBuffer::default();
         for (stream, text) in [("stdout", "a"), ("stdout", "b\n"), ("stderr", "oh"), ("stdout", "c")] {
-            assert!(say(&buffer, stream, text));
+            assert!(write_text(&buffer, stream, text));
         }
         let expected = [(1, "stdout", 0, "ab\n"), (2, "stderr", 0, "oh"), (3, "stdout", 3, "c")]
             .map(|(n, s, at, t)| (n, s, at, t.to_owned()));
@@ -314,10 +314,10 @@ mod tests {
     #[test]
     fn written_pieces_are_removed_and_newer_ones_kept() {
         let buffer = LiveBuffer::default();
-        say(&buffer, "stdout", "one");
+        write_text(&buffer, "stdout", "one");
         let news = buffer.news();
-        say(&buffer, "stdout", "two");
-        say(&buffer, "stderr", "three");
+        write_text(&buffer, "stdout", "two");
+        write_text(&buffer, "stderr", "three");
         buffer.written(&news);
         let rest = pieces(&buffer);
         assert_eq!(
@@ -333,9 +333,9 @@ mod tests {
     #[test]
     fn output_beyond_the_bound_leaves_a_gap() {
         let buffer = LiveBuffer::default();
-        assert!(say(&buffer, "stdout", "head"));
-        assert!(!say(&buffer, "stdout", &"x".repeat(ATTEMPT_BYTES)));
-        assert!(say(&buffer, "stdout", "tail"));
+        assert!(write_text(&buffer, "stdout", "head"));
+        assert!(!write_text(&buffer, "stdout", &"x".repeat(ATTEMPT_BYTES)));
+        assert!(write_text(&buffer, "stdout", "tail"));
         let found = pieces(&buffer);
         let at = i64::try_from(ATTEMPT_BYTES).unwrap() + 4;
         assert_eq!((found[0].2, found[1].2, found[1].3.as_str()), (0, at, "tail"));
@@ -345,7 +345,7 @@ mod tests {
     fn alternating_streams_share_pieces() {
         let buffer = LiveBuffer::default();
         for number in 0..1000 {
-            say(&buffer, ["stdout", "stderr"][number % 2], "x");
+            write_text(&buffer, ["stdout", "stderr"][number % 2], "x");
         }
         assert!(pieces(&buffer).len() <= PIECES + 2);
         let bytes: usize = pieces(&buffer).iter().map(|(.., text)| text.len()).sum();
@@ -357,7 +357,7 @@ mod tests {
         let buffer = LiveBuffer::default();
         let mut keep_from = 0;
         for _ in 0..20 {
-            say(&buffer, "stdout", &"x".repeat(30_000));
+            write_text(&buffer, "stdout", &"x".repeat(30_000));
             let news = buffer.news();
             keep_from = news[0].keep_from;
             buffer.written(&news);
@@ -373,9 +373,9 @@ mod tests {
         assert_eq!(news[0].progress, Some((Some(100.0), "a\u{FFFD}b".into())));
         buffer.close(TOKEN);
         buffer.written(&news);
-        assert!(!say(&buffer, "stdout", "late"));
-        assert_eq!(buffer.over(), [(KEY.dispatch, TOKEN)]);
+        assert!(!write_text(&buffer, "stdout", "late"));
+        assert_eq!(buffer.ended(), [(KEY.dispatch, TOKEN)]);
         buffer.forgotten(&[TOKEN]);
-        assert!(buffer.over().is_empty());
+        assert!(buffer.ended().is_empty());
     }
 }

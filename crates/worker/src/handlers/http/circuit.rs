@@ -83,7 +83,7 @@ impl Circuits {
         Ok(Pass { circuits: self.clone(), endpoint, settings, is_probe })
     }
 
-    pub(super) fn tidy(&self, now: Instant) {
+    pub(super) fn clean_up(&self, now: Instant) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = all.len();
         all.retain(|_, circuit| {
@@ -230,12 +230,12 @@ mod tests {
             circuits.enter(endpoint("new"), SETTINGS, later).is_ok(),
             "there are too many to remember it"
         );
-        circuits.tidy(later - Duration::from_secs(1));
+        circuits.clean_up(later - Duration::from_secs(1));
         assert_eq!(circuits.0.lock().unwrap().len(), MAX_ENDPOINTS, "none is old enough");
-        circuits.tidy(later);
+        circuits.clean_up(later);
         fail(later);
         assert!(circuits.enter(endpoint("new"), SETTINGS, later).is_err(), "it has a breaker now");
-        circuits.tidy(later + FORGOTTEN_AFTER);
+        circuits.clean_up(later + FORGOTTEN_AFTER);
         assert!(circuits.0.lock().unwrap().is_empty());
     }
 

@@ -84,7 +84,7 @@ impl Transport {
         let response = progress.response.insert(head(&incoming));
         read(incoming.body_mut(), response, bounds.body_bytes).await.map_err(ExchangeError::BrokenBody)?;
         if !response.is_cut {
-            self.pool.give(key, connection);
+            self.pool.put(key, connection);
         }
         Ok(())
     }
@@ -107,7 +107,7 @@ impl Transport {
                 // The server had closed the connection; no byte was sent.
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
-                    None => return Err(judged(error.into_error())),
+                    None => return Err(exchange_error(error.into_error())),
                 },
             }
         }
@@ -120,12 +120,12 @@ impl Transport {
             .await
             .unwrap_or(Err(ExchangeError::ConnectTimeout(time)))?;
         progress.stage = Stage::Waiting;
-        let response = connection.sender.send_request(request).await.map_err(judged)?;
+        let response = connection.sender.send_request(request).await.map_err(exchange_error)?;
         Ok((response, connection))
     }
 }
 
-fn judged(error: hyper::Error) -> ExchangeError {
+fn exchange_error(error: hyper::Error) -> ExchangeError {
     if error.is_parse() { ExchangeError::BadResponse(error) } else { ExchangeError::NoResponse(error) }
 }
 

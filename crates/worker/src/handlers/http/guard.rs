@@ -14,7 +14,7 @@ use url::{Host, Url};
 use super::HttpSettings;
 use super::addresses::refusal;
 use super::allow::{AllowList, normal_name};
-use super::own_database::{OwnDatabase, Target, Verdict};
+use super::own_database::{DatabaseMatch, OwnDatabase, Target};
 use super::ports::PortList;
 use super::resolver::Resolve;
 use super::this_machine::{is_local_name, is_own};
@@ -83,10 +83,10 @@ impl Guard {
             return Err(NoTarget::Port { port });
         }
         let target = Target { name, addresses: &addresses, port };
-        match self.own.judge(target, self.resolver.as_ref()).await {
-            Verdict::Other => Ok(found),
-            Verdict::Own => Err(NoTarget::Never { reason: "it is the scheduler's own database" }),
-            Verdict::Unknown => Err(NoTarget::Never {
+        match self.own.check(target, self.resolver.as_ref()).await {
+            DatabaseMatch::Other => Ok(found),
+            DatabaseMatch::Own => Err(NoTarget::Never { reason: "it is the scheduler's own database" }),
+            DatabaseMatch::Unknown => Err(NoTarget::Never {
                 reason: "its port is a port of the scheduler's own database, whose address does not resolve at the moment",
             }),
         }

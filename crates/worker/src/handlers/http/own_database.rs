@@ -20,7 +20,7 @@ pub(super) struct OwnDatabase {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum DatabaseMatch {
     Other,
     Own,
     /// The name of the database does not resolve.
@@ -45,17 +45,17 @@ impl OwnDatabase {
         }
     }
 
-    pub(super) async fn judge(&self, target: Target<'_>, resolver: &dyn Resolve) -> Verdict {
+    pub(super) async fn check(&self, target: Target<'_>, resolver: &dyn Resolve) -> DatabaseMatch {
         let Target { name, addresses, port } = target;
         if !self.ports.contains(&port) {
-            return Verdict::Other;
+            return DatabaseMatch::Other;
         }
         if name.is_some_and(|name| self.hosts.contains(name)) {
-            return Verdict::Own;
+            return DatabaseMatch::Own;
         }
         let is_here = |address: &IpAddr| is_of_this_machine(*address, port);
-        let targets: BTreeSet<IpAddr> = addresses.iter().copied().flat_map(seen_as).collect();
-        let mut verdict = Verdict::Other;
+        let targets: BTreeSet<IpAddr> = addresses.iter().copied().flat_map(equivalent_addresses).collect();
+        let mut verdict = DatabaseMatch::Other;
         for host in &self.hosts {
             let found = match host.parse::<IpAddr>() {
                 Ok(address) => vec![address],
@@ -63,14 +63,14 @@ impl OwnDatabase {
             };
             let mut own = found.iter().map(IpAddr::to_canonical);
             if own.clone().any(|address| targets.contains(&address)) {
-                return Verdict::Own;
+                return DatabaseMatch::Own;
             }
             // A local database is reachable at all addresses of the machine.
             if own.any(|address| is_here(&address)) && targets.iter().any(is_here) {
-                return Verdict::Own;
+                return DatabaseMatch::Own;
             }
             if found.is_empty() {
-                verdict = Verdict::Unknown;
+                verdict = DatabaseMatch::Unknown;
             }
         }
         verdict
@@ -83,7 +83,7 @@ fn is_of_this_machine(address: IpAddr, port: u16) -> bool {
 }
 
 /// Also the IPv4 addresses that an address leads to, or led to historically.
-fn seen_as(address: IpAddr) -> impl Iterator<Item = IpAddr> {
+fn equivalent_addresses(address: IpAddr) -> impl Iterator<Item = IpAddr> {
     let translated = match address.to_canonical() {
         // IPv4-compatible and translated addresses: the last 32 bits after 64 zero bits.
         IpAddr::V6(v6) if v6.segments().starts_with(&[0, 0, 0, 0]) => {

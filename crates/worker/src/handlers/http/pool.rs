@@ -39,7 +39,7 @@ impl Pool {
     }
 
     /// The last response of the connection was read to its end.
-    pub(super) fn give(&self, key: Key, connection: Connection) {
+    pub(super) fn put(&self, key: Key, connection: Connection) {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = idle.values().map(Vec::len).sum();
         let waiting = idle.entry(key).or_default();
@@ -48,7 +48,7 @@ impl Pool {
         }
     }
 
-    pub(super) fn tidy(&self) {
+    pub(super) fn clean_up(&self) {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|_, waiting| {
             waiting.retain(|(since, connection)| since.elapsed() < IDLE && !connection.sender.is_closed());

@@ -6,7 +6,7 @@ use sched_model::domain::handler_config::HttpConfig;
 use serde_json::{Map, Value, json};
 
 use super::super::storable;
-use super::super::{Captured, ErrorClass, Outcome, Report};
+use super::super::{CapturedOutput, ErrorClass, Outcome, Report};
 use super::exchange::Response;
 
 /// Of a response with picked values.
@@ -25,7 +25,7 @@ pub(super) fn may_pass(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..=599)
 }
 
-pub(super) fn judge(config: &HttpConfig, response: &Response) -> Report {
+pub(super) fn evaluate(config: &HttpConfig, response: &Response) -> Report {
     let mut report = if config.expects(response.status) {
         match pick(config, response) {
             Ok(picked) => Report {
@@ -48,7 +48,7 @@ pub(super) fn judge(config: &HttpConfig, response: &Response) -> Report {
             ..Report::failed(class, &format!("the server answered {}{hint}", shown(response.status)))
         }
     };
-    report.stdout = kept(config, response);
+    report.stdout = captured_body(config, response);
     report
 }
 
@@ -103,12 +103,12 @@ fn pick(config: &HttpConfig, response: &Response) -> Result<Map<String, Value>, 
 }
 
 /// The count of dropped bytes marks a cut.
-pub(super) fn kept(config: &HttpConfig, response: &Response) -> Captured {
+pub(super) fn captured_body(config: &HttpConfig, response: &Response) -> CapturedOutput {
     let read = u64::try_from(response.body.len()).unwrap_or(u64::MAX);
     let total_bytes = response.announced.unwrap_or(0).max(read + u64::from(response.is_cut));
     if let Some(encoding) = &response.encoding {
         let head = format!("({} of {total_bytes} bytes, not decompressed)\n", brief(encoding));
-        return Captured { head, tail: String::new(), total_bytes, dropped_bytes: total_bytes };
+        return CapturedOutput { head, tail: String::new(), total_bytes, dropped_bytes: total_bytes };
     }
     let text = storable::text(&response.body);
     let limit = usize::try_from(config.max_response_chars).unwrap_or(usize::MAX);
@@ -119,7 +119,7 @@ pub(super) fn kept(config: &HttpConfig, response: &Response) -> Captured {
     let is_whole = !is_short && !response.is_cut && read == total_bytes;
     let kept_bytes = u64::try_from(head.len()).unwrap_or(u64::MAX);
     let dropped_bytes = if is_whole { 0 } else { total_bytes.saturating_sub(kept_bytes).max(1) };
-    Captured { head, tail: String::new(), total_bytes, dropped_bytes }
+    CapturedOutput { head, tail: String::new(), total_bytes, dropped_bytes }
 }
 
 fn brief(word: &str) -> String {
@@ -177,14 +177,14 @@ mod tests {
             (500, Some(ErrorClass::ErrorResponse)),
             (599, Some(ErrorClass::ErrorResponse)),
         ] {
-            let report = judge(&config(json!({})), &response(status, ""));
+            let report = evaluate(&config(json!({})), &response(status, ""));
             assert_eq!(report.error_class, class, "{status}");
             assert_eq!(report.result, Some(json!({"status": status})));
         }
-        let report = judge(&config(json!({"expect_status": ["3xx"]})), &response(302, ""));
+        let report = evaluate(&config(json!({"expect_status": ["3xx"]})), &response(302, ""));
         assert_eq!(report.outcome, Outcome::Succeeded);
         assert_eq!(
-            judge(&config(json!({"expect_status": ["3xx"]})), &response(200, "")).outcome,
+            evaluate(&config(json!({"expect_status": ["3xx"]})), &response(200, "")).outcome,
             Outcome::Failed
         );
     }
@@ -192,27 +192,27 @@ mod tests {
     #[test]
     fn missing_picked_value_makes_the_response_invalid() {
         let wants = config(json!({"result": "/data", "metrics": {"rows": "/n", "share": "/data/x"}}));
-        let report = judge(&wants, &response(200, r#"{"data": {"x": 0.5, "s": "a\u0000"}, "n": 7}"#));
+        let report = evaluate(&wants, &response(200, r#"{"data": {"x": 0.5, "s": "a\u0000"}, "n": 7}"#));
         let expected = json!({
             "status": 200, "result": {"x": 0.5, "s": "a\u{FFFD}"}, "metrics": {"rows": 7, "share": 0.5},
         });
         assert_eq!(report.metrics, Some(expected["metrics"].clone()));
         assert_eq!(report.result, Some(expected));
         for body in ["", "{", r#"{"data": {"x": "0.5"}, "n": 7}"#, r#"{"data": {"x": 1}}"#] {
-            let report = judge(&wants, &response(200, body));
+            let report = evaluate(&wants, &response(200, body));
             assert_eq!(report.error_class, Some(ErrorClass::ResponseInvalid), "{body}");
         }
         let cut = Response { is_cut: true, ..response(200, "{}") };
-        assert_eq!(judge(&wants, &cut).error_class, Some(ErrorClass::ResponseInvalid));
+        assert_eq!(evaluate(&wants, &cut).error_class, Some(ErrorClass::ResponseInvalid));
         let packed = Response { encoding: Some("gzip".into()), ..response(200, "{}") };
-        assert_eq!(judge(&wants, &packed).error_class, Some(ErrorClass::ResponseInvalid));
+        assert_eq!(evaluate(&wants, &packed).error_class, Some(ErrorClass::ResponseInvalid));
     }
 
     #[test]
     fn long_response_is_cut_at_a_character() {
         let short = config(json!({"max_response_chars": 3}));
         let kept = |response: &Response| {
-            let kept = super::kept(&short, response);
+            let kept = super::captured_body(&short, response);
             (kept.head, kept.total_bytes, kept.dropped_bytes)
         };
         assert_eq!(kept(&response(200, "a€b")), ("a€b".to_owned(), 5, 0));
@@ -231,7 +231,7 @@ mod tests {
         let wait = |retry_after: &str, date: &Option<String>| {
             let response =
                 Response { retry_after: Some(retry_after.into()), date: date.clone(), ..response(503, "") };
-            judge(&config(json!({"retry_after_max_seconds": 600})), &response)
+            evaluate(&config(json!({"retry_after_max_seconds": 600})), &response)
                 .retry_after
                 .map(|wait| wait.as_secs())
         };
@@ -244,6 +244,6 @@ mod tests {
         }
         let ignores = config(json!({"retry_after_max_seconds": 0}));
         let response = Response { retry_after: Some("5".into()), ..response(429, "") };
-        assert_eq!(judge(&ignores, &response).retry_after, None);
+        assert_eq!(evaluate(&ignores, &response).retry_after, None);
     }
 }

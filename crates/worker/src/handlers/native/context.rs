@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::super::capture::{Capture, Captured};
+use super::super::capture::{Capture, CapturedOutput};
 use super::super::metrics::{MetricError, Metrics};
 use super::super::{Execution, storable};
 
@@ -64,7 +64,7 @@ impl Ctx {
     }
 
     /// Later lines, from a task that the handler left behind, are only counted.
-    pub(super) fn take_log(&self) -> Captured {
+    pub(super) fn take_log(&self) -> CapturedOutput {
         std::mem::replace(&mut *self.log_lock(), Capture::new(0)).finish()
     }
 

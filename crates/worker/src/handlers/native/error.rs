@@ -5,7 +5,7 @@ use std::fmt;
 
 use sched_runtime::exit::describe;
 
-use super::super::report::{Again, ErrorClass};
+use super::super::report::{ErrorClass, RetryHint};
 
 /// The error of a native handler: the cause, its class, and whether another attempt is useful.
 ///
@@ -28,7 +28,7 @@ use super::super::report::{Again, ErrorClass};
 /// ```
 pub struct HandlerError {
     class: ErrorClass,
-    again: Again,
+    again: RetryHint,
     source: Box<dyn Error + Send + Sync>,
 }
 
@@ -36,17 +36,17 @@ impl HandlerError {
     /// An error with its own class. Keep the word stable over releases: retry policies
     /// (`non_retryable`) and user filters name it. `snake_case` is usual.
     pub fn new(class: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { class: ErrorClass::Own(class), again: Again::AsThePolicySays, source: source.into() }
+        Self { class: ErrorClass::Own(class), again: RetryHint::AsThePolicySays, source: source.into() }
     }
 
     /// An error of the class `handler_error` that no further attempt can fix.
     pub fn fatal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { class: ErrorClass::HandlerError, again: Again::Never, source: source.into() }
+        Self { class: ErrorClass::HandlerError, again: RetryHint::Never, source: source.into() }
     }
 
     /// The arguments are unusable, for every attempt.
     pub fn invalid_args(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { class: ErrorClass::InvalidArgs, again: Again::Never, source: source.into() }
+        Self { class: ErrorClass::InvalidArgs, again: RetryHint::Never, source: source.into() }
     }
 
     /// Replaces the class; see [`HandlerError::new`].
@@ -58,7 +58,7 @@ impl HandlerError {
     /// Excludes further attempts, regardless of the retry policy.
     #[must_use]
     pub fn no_retry(self) -> Self {
-        Self { again: Again::Never, ..self }
+        Self { again: RetryHint::Never, ..self }
     }
 
     /// The class of the error.
@@ -67,14 +67,14 @@ impl HandlerError {
         self.class.as_str()
     }
 
-    pub(super) fn into_parts(self) -> (ErrorClass, Again, String) {
+    pub(super) fn into_parts(self) -> (ErrorClass, RetryHint, String) {
         (self.class, self.again, describe(self.source.as_ref()))
     }
 }
 
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for HandlerError {
     fn from(source: E) -> Self {
-        Self { class: ErrorClass::HandlerError, again: Again::AsThePolicySays, source: source.into() }
+        Self { class: ErrorClass::HandlerError, again: RetryHint::AsThePolicySays, source: source.into() }
     }
 }
 

@@ -62,7 +62,7 @@ impl StopReason {
 }
 
 /// The handler was not stopped, or its task was aborted.
-pub(super) fn judge(ended: Result<Ending, TaskError>) -> Report {
+pub(super) fn report_of(ended: Result<Ending, TaskError>) -> Report {
     match ended {
         Ok(Ending::Returned { result, note }) => {
             let mut report = Report::ended(Outcome::Succeeded, None);

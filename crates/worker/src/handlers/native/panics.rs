@@ -34,11 +34,11 @@ pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let before = panic::take_hook();
-        panic::set_hook(Box::new(move |info| if IN_HANDLER.get() { note(info) } else { before(info) }));
+        panic::set_hook(Box::new(move |info| if IN_HANDLER.get() { record(info) } else { before(info) }));
     });
 }
 
-fn note(info: &PanicHookInfo<'_>) {
+fn record(info: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     let is_captured = backtrace.status() == BacktraceStatus::Captured;
     let site = PanicSite {

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use sched_model::domain::handler_config::ResourceLimits;
 use uuid::Uuid;
 
-pub(super) use attempt_groups::{AttemptGroups, Entrance, tidy};
+pub(super) use attempt_groups::{AttemptGroups, Entrance, clean_up};
 
 const PREFIX: &str = "sched-";
 

@@ -29,7 +29,7 @@ const UNWANTED_AFTER: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct DirPool {
-    kept: Mutex<Vec<SpareDir>>,
+    spares: Mutex<Vec<SpareDir>>,
     in_use: AtomicUsize,
 }
 
@@ -67,7 +67,7 @@ impl DirPool {
 
     /// Renames a spare and returns it opened.
     pub(super) fn take(&self, path: &Path) -> Option<OwnedFd> {
-        let mut spare = self.kept().pop()?;
+        let mut spare = self.spares().pop()?;
         fs::rename(&spare.path, path).ok()?;
         spare.path = path.to_owned();
         // If it is another directory, another process has put it there. Dropping the value removes
@@ -84,24 +84,24 @@ impl DirPool {
     /// Dropping them removes the directories, which blocks the thread.
     pub(super) fn unwanted(&self) -> Vec<SpareDir> {
         let is_unwanted = |spare: &mut SpareDir| monotonic().duration_since(spare.since) > UNWANTED_AFTER;
-        self.kept().extract_if(.., is_unwanted).collect()
+        self.spares().extract_if(.., is_unwanted).collect()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<SpareDir>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn spares(&self) -> MutexGuard<'_, Vec<SpareDir>> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl InUse {
     /// Conditions: other attempts are running, `path` is still the directory that is open as
     /// `folder`, and it contains only an empty working directory.
-    pub(super) fn keep(&self, path: &Path, folder: &impl AsFd) -> bool {
+    pub(super) fn store(&self, path: &Path, folder: &impl AsFd) -> bool {
         let others = self.0.in_use.load(Ordering::Relaxed).saturating_sub(1);
-        if self.0.kept().len() >= others {
+        if self.0.spares().len() >= others {
             return false;
         }
         let Ok(file) = empty(path, folder) else { return false };
-        self.0.kept().push(SpareDir { path: path.to_owned(), file, since: monotonic(), is_taken: false });
+        self.0.spares().push(SpareDir { path: path.to_owned(), file, since: monotonic(), is_taken: false });
         true
     }
 }
@@ -199,8 +199,8 @@ mod tests {
         let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<DirPool>::default());
         let root = root.path();
         let (a, b) = (used(root, "a", &spares), used(root, "b", &spares));
-        assert!(a.in_use.keep(&a.path, &a.folder));
-        assert!(!b.in_use.keep(&b.path, &b.folder), "one for the one other that is under way");
+        assert!(a.in_use.store(&a.path, &a.folder));
+        assert!(!b.in_use.store(&b.path, &b.folder), "one for the one other that is under way");
         let taken = spares.take(&root.join("c")).unwrap();
         assert!(root.join("c").join(WORK).is_dir() && !a.path.exists());
         assert_eq!(
@@ -210,7 +210,7 @@ mod tests {
         );
         assert!(spares.take(&root.join("d")).is_none(), "there was one");
         drop(a);
-        assert!(!b.in_use.keep(&b.path, &b.folder), "no other attempt is running");
+        assert!(!b.in_use.store(&b.path, &b.folder), "no other attempt is running");
     }
 
     #[test]
@@ -218,10 +218,10 @@ mod tests {
         let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<DirPool>::default());
         let root = root.path();
         let (a, b, c) = (used(root, "a", &spares), used(root, "b", &spares), used(root, "c", &spares));
-        assert!(a.in_use.keep(&a.path, &a.folder) && b.in_use.keep(&b.path, &b.folder));
+        assert!(a.in_use.store(&a.path, &a.folder) && b.in_use.store(&b.path, &b.folder));
         drop(spares.unwanted());
         assert_eq!(names(root).len(), 3, "not at once");
-        spares.kept()[0].since = monotonic().checked_sub(UNWANTED_AFTER * 2).unwrap();
+        spares.spares()[0].since = monotonic().checked_sub(UNWANTED_AFTER * 2).unwrap();
         drop(spares.unwanted());
         assert!(!a.path.exists() && b.path.exists());
         drop((a, b, c, spares));
@@ -270,7 +270,7 @@ mod tests {
             let it = used(root.path(), "a", &spares);
             let _other = spares.used();
             change(&it.path);
-            assert_eq!(it.in_use.keep(&it.path, &it.folder), is_kept, "{what}");
+            assert_eq!(it.in_use.store(&it.path, &it.folder), is_kept, "{what}");
         }
     }
 
@@ -292,7 +292,7 @@ mod tests {
         let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<DirPool>::default());
         let root = root.path();
         let (a, _b) = (used(root, "a", &spares), used(root, "b", &spares));
-        assert!(a.in_use.keep(&a.path, &a.folder));
+        assert!(a.in_use.store(&a.path, &a.folder));
         fs::rename(&a.path, root.join("moved")).unwrap();
         symlink(root.join("b"), &a.path).unwrap();
         assert!(spares.take(&root.join("c")).is_none());

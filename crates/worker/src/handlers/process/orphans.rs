@@ -171,7 +171,7 @@ pub(super) fn of(attempt_id: Uuid) -> Vec<Identity> {
 /// Kills orphans of ended attempts, reaps the dead ones and returns the number of killed processes.
 ///
 /// Only a dropped attempt leaves zombies, and processes that were forked while it was killed.
-pub(super) fn tidy() -> usize {
+pub(super) fn clean_up() -> usize {
     // Programs of dropped attempts are still children of the thread that started them.
     let children = || procfs::children(own_pid());
     if orphans(children(), &attempts::running()).is_empty() {

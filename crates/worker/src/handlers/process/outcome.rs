@@ -12,9 +12,9 @@ use sched_model::domain::handler_config::ResourceLimits;
 use super::supervise::{Ending, StopReason, TimeLimits};
 
 /// The caller adds output, result and times.
-pub(super) fn judge(ending: &Ending, time_limits: TimeLimits, success: &BTreeSet<u8>) -> Report {
+pub(super) fn evaluate(ending: &Ending, time_limits: TimeLimits, success: &BTreeSet<u8>) -> Report {
     match ending {
-        Ending::Exited(Ok(status)) => judge_exit(*status, success),
+        Ending::Exited(Ok(status)) => classify_exit(*status, success),
         Ending::Exited(Err(error)) => Report::failed(
             ErrorClass::Worker,
             &format!("failed to read the exit status of the process: {error}"),
@@ -63,7 +63,7 @@ pub(super) fn with_memory_kills(
     }
 }
 
-fn judge_exit(status: ExitStatus, success: &BTreeSet<u8>) -> Report {
+fn classify_exit(status: ExitStatus, success: &BTreeSet<u8>) -> Report {
     let code = status.code();
     let is_success =
         code.and_then(|code| u8::try_from(code).ok()).is_some_and(|code| success.contains(&code));
@@ -95,8 +95,8 @@ mod tests {
     const TIME_LIMITS: TimeLimits =
         TimeLimits { timeout: Duration::from_millis(1500), grace: Duration::from_secs(10) };
 
-    fn judged(ending: &Ending) -> (Outcome, Option<i32>, Option<ErrorClass>, String) {
-        let report = judge(ending, TIME_LIMITS, &BTreeSet::from([0, 4]));
+    fn classify(ending: &Ending) -> (Outcome, Option<i32>, Option<ErrorClass>, String) {
+        let report = evaluate(ending, TIME_LIMITS, &BTreeSet::from([0, 4]));
         (report.outcome, report.exit_code, report.error_class, report.error_message.unwrap_or_default())
     }
 
@@ -114,14 +114,14 @@ mod tests {
         ];
         for (raw, (outcome, code, class, message)) in table {
             let ending = Ending::Exited(Ok(ExitStatus::from_raw(raw)));
-            assert_eq!(judged(&ending), (outcome, code, class, message.to_owned()), "status {raw}");
+            assert_eq!(classify(&ending), (outcome, code, class, message.to_owned()), "status {raw}");
         }
     }
 
     #[test]
     fn stopped_process_never_succeeds() {
         let stopped = |reason, killed| {
-            judged(&Ending::Stopped { reason, killed, status: Some(ExitStatus::from_raw(0)) })
+            classify(&Ending::Stopped { reason, killed, status: Some(ExitStatus::from_raw(0)) })
         };
         let (outcome, code, class, message) = stopped(StopReason::TimedOut, true);
         assert_eq!((outcome, code, class), (Outcome::TimedOut, Some(0), Some(ErrorClass::Timeout)));

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe::Receiver;
 
 use super::super::Live;
-use super::super::capture::{Capture, Captured};
+use super::super::capture::{Capture, CapturedOutput};
 use super::super::storable::Decoder;
 use super::running::Running;
 
@@ -55,8 +55,8 @@ impl Pipes {
         }
     }
 
-    pub(super) fn finish(self) -> (Captured, Captured) {
-        (self.stdout.kept.finish(), self.stderr.kept.finish())
+    pub(super) fn finish(self) -> (CapturedOutput, CapturedOutput) {
+        (self.stdout.capture.finish(), self.stderr.capture.finish())
     }
 }
 
@@ -64,7 +64,7 @@ impl Pipes {
 struct Stream<R> {
     /// `None` after the end of the stream.
     pipe: Option<R>,
-    kept: Capture,
+    capture: Capture,
     live_stream: LiveStream,
     buffer: Vec<u8>,
 }
@@ -93,7 +93,7 @@ impl LiveStream {
 
 impl<R: AsyncRead + Unpin> Stream<R> {
     fn new(pipe: Option<R>, limit: usize, live_stream: LiveStream) -> Self {
-        Self { pipe, kept: Capture::new(limit), live_stream, buffer: Vec::with_capacity(READ_BYTES) }
+        Self { pipe, capture: Capture::new(limit), live_stream, buffer: Vec::with_capacity(READ_BYTES) }
     }
 
     async fn read(&mut self) {
@@ -106,7 +106,7 @@ impl<R: AsyncRead + Unpin> Stream<R> {
                     self.pipe = None;
                 }
                 Ok(_) => {
-                    self.kept.push(&self.buffer);
+                    self.capture.push(&self.buffer);
                     self.live_stream.push(&self.buffer);
                 }
             }

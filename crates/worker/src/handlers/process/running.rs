@@ -91,7 +91,7 @@ impl Running {
 
     /// Only processes that can be found now.
     pub(super) fn kill_tree(&self) {
-        if fault_injection::stands(Fence::JobKill) {
+        if fault_injection::is_active(Fence::JobKill) {
             self.signal_tree(Signal::SIGKILL);
         }
     }
@@ -142,7 +142,7 @@ impl Running {
 
     /// Returns a note for people about survivors.
     pub(super) async fn kill_strays(&mut self) -> Option<String> {
-        if !fault_injection::stands(Fence::JobKill) {
+        if !fault_injection::is_active(Fence::JobKill) {
             self.is_over = true;
             return None;
         }

@@ -66,12 +66,12 @@ pub(super) async fn until_it_ends(
             biased;
             status = running.wait() => return Ending::Exited(status),
             () = cancel.cancelled() => break StopReason::Cancelled,
-            () = &mut time_up, if fault_injection::stands(Fence::JobTimeout) => break StopReason::TimedOut,
+            () = &mut time_up, if fault_injection::is_active(Fence::JobTimeout) => break StopReason::TimedOut,
             () = sleep(REAP_PERIOD) => running.reap_zombies(),
         }
     };
     running.terminate();
-    let killed = timeout(time_limits.grace, everything_gone(running)).await.is_err();
+    let killed = timeout(time_limits.grace, wait_until_ended(running)).await.is_err();
     if killed {
         running.kill_tree();
     }
@@ -81,7 +81,7 @@ pub(super) async fn until_it_ends(
 }
 
 /// Without a deadline, until the process and all survivors are gone.
-async fn everything_gone(running: &mut Running) {
+async fn wait_until_ended(running: &mut Running) {
     // The caller waits again and gets the same result.
     if running.wait().await.is_err() {
         return;

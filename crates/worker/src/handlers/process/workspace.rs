@@ -172,7 +172,7 @@ impl Workspace {
             Ok(result) => left.result = result,
             Err(problem) => left.notes.push(format!("the result file was ignored: {problem}")),
         }
-        if !survives && self.keep() {
+        if !survives && self.store_in_pool() {
             return left;
         }
         if let Err(error) = self.remove() {
@@ -183,7 +183,7 @@ impl Workspace {
     }
 
     /// Only if the program left it unchanged. Returns whether it is kept.
-    fn keep(&mut self) -> bool {
+    fn store_in_pool(&mut self) -> bool {
         // Other systems cannot find all surviving processes.
         if !cfg!(target_os = "linux") {
             return false;
@@ -192,7 +192,7 @@ impl Workspace {
         if now.is_none() || now != self.filled || fs::remove_file(self.args_file()).is_err() {
             return false;
         }
-        self.is_gone = self.in_use.keep(&self.path, &self.folder);
+        self.is_gone = self.in_use.store(&self.path, &self.folder);
         self.is_gone
     }
 

@@ -117,13 +117,13 @@ fn report_contains_no_secret() {
     let report = Report {
         result: Some(json!({"a": ["hunter2"], "hunter2": 1, "pin": 48151623, "n": 5, "t": true})),
         error_message: Some("failed with hunter2".into()),
-        stdout: Captured {
+        stdout: CapturedOutput {
             head: "hunter2\nhunt".into(),
             tail: "ter2 hunter2".into(),
             total_bytes: 900,
             dropped_bytes: 869,
         },
-        stderr: Captured {
+        stderr: CapturedOutput {
             head: "hunt hunter2".into(),
             tail: String::new(),
             total_bytes: 12,

@@ -49,7 +49,7 @@ fn named(text: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-fn note(shown: &mut Shown, page: &str) {
+fn record(shown: &mut Shown, page: &str) {
     for line in page.lines().filter(|line| line.starts_with("sched_")) {
         let series = line.rsplit_once(' ').unwrap().0;
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
@@ -88,10 +88,10 @@ fn queries(dashboard: &Value) -> Vec<String> {
 
 async fn pages(system: &mut Installation) -> Shown {
     let mut shown = Shown::new();
-    note(&mut shown, &system.scheduler_metrics(0).await);
+    record(&mut shown, &system.scheduler_metrics(0).await);
     let worker = system.workers[0].health_addr().await;
-    note(&mut shown, &http::get(worker, "/metrics").await.unwrap().body);
-    note(&mut shown, &http::get(system.api_addr(), "/metrics").await.unwrap().body);
+    record(&mut shown, &http::get(worker, "/metrics").await.unwrap().body);
+    record(&mut shown, &http::get(system.api_addr(), "/metrics").await.unwrap().body);
     shown
 }
 

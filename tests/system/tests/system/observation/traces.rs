@@ -16,7 +16,7 @@ const CALLER: &str = "b7ad6b7169203331";
 const AWAY: &str = "The collector of traces cannot be reached";
 
 #[derive(Clone, Debug)]
-struct Seen {
+struct SpanFacts {
     service: String,
     trace: String,
     id: String,
@@ -24,7 +24,7 @@ struct Seen {
     span: Span,
 }
 
-impl Seen {
+impl SpanFacts {
     fn fact(&self, name: &str) -> String {
         fact(&self.span.attributes, name)
     }
@@ -43,7 +43,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn spans(collector: &Server) -> Vec<Seen> {
+fn spans(collector: &Server) -> Vec<SpanFacts> {
     let mut seen = Vec::new();
     for request in collector.requests() {
         for of in ExportTraceServiceRequest::decode(&request.body[..]).unwrap().resource_spans {
@@ -51,7 +51,7 @@ fn spans(collector: &Server) -> Vec<Seen> {
             for span in of.scope_spans.into_iter().flat_map(|scope| scope.spans) {
                 let ids = [&span.trace_id, &span.span_id, &span.parent_span_id];
                 let [trace, id, parent] = ids.map(|id| hex(id));
-                seen.push(Seen { service: service.clone(), trace, id, parent, span });
+                seen.push(SpanFacts { service: service.clone(), trace, id, parent, span });
             }
         }
     }
@@ -59,11 +59,11 @@ fn spans(collector: &Server) -> Vec<Seen> {
 }
 
 /// Waits for a span.
-async fn the(collector: &Server, what: &str, is_it: impl Fn(&Seen) -> bool) -> Seen {
+async fn wait_for_span(collector: &Server, what: &str, is_it: impl Fn(&SpanFacts) -> bool) -> SpanFacts {
     let found = wait_for(what, PATIENCE, async || {
         let all = spans(collector);
         let names: Vec<&str> = all.iter().map(|seen| seen.span.name.as_str()).collect();
-        let found: Vec<Seen> = all.iter().filter(|seen| is_it(seen)).cloned().collect();
+        let found: Vec<SpanFacts> = all.iter().filter(|seen| is_it(seen)).cloned().collect();
         if found.is_empty() { Err(format!("{names:?}")) } else { Ok(found) }
     });
     let found = found.await;
@@ -117,13 +117,16 @@ async fn a_request_its_dispatch_and_its_attempt_are_one_trace_with_the_promised_
     let ended = execution(&system, &dispatch).await;
 
     let request =
-        the(&collector, "the request", |seen| seen.trace == TRACE && seen.service == "sched-api").await;
+        wait_for_span(&collector, "the request", |seen| seen.trace == TRACE && seen.service == "sched-api")
+            .await;
     assert_eq!(request.parent, CALLER);
     assert_eq!(request.span.name, "POST /api/v1/jobs/{job}/trigger");
     assert_eq!(request.fact("http.response.status_code"), "202");
     assert!(request.span.status.is_none(), "{request:?}");
-    let attempt =
-        the(&collector, "the attempt", |seen| seen.trace == TRACE && seen.service == "sched-worker").await;
+    let attempt = wait_for_span(&collector, "the attempt", |seen| {
+        seen.trace == TRACE && seen.service == "sched-worker"
+    })
+    .await;
     assert_eq!(attempt.parent, request.id);
     assert_eq!(attempt.id, last_digits(&ended["id"]));
     assert_eq!((&json!(attempt.id), &json!(TRACE)), (&ended["span_id"], &ended["trace_id"]));
@@ -147,7 +150,8 @@ async fn a_request_its_dispatch_and_its_attempt_are_one_trace_with_the_promised_
     let fire = the_first(&collector, "sched-scheduler").await;
     assert_eq!((fire.span.name.as_str(), fire.parent.as_str()), ("dispatch beat", ""));
     assert_eq!(fire.trace, fire.fact("run.id").replace('-', ""));
-    let run = the(&collector, "its attempt", |seen| seen.trace == fire.trace && seen.id != fire.id).await;
+    let run =
+        wait_for_span(&collector, "its attempt", |seen| seen.trace == fire.trace && seen.id != fire.id).await;
     assert_eq!((&run.parent, run.service.as_str()), (&fire.id, "sched-worker"));
     assert!(run.span.status.is_none(), "{run:?}");
 
@@ -179,7 +183,7 @@ async fn a_request_its_dispatch_and_its_attempt_are_one_trace_with_the_promised_
     );
 }
 
-async fn the_first(collector: &Server, service: &str) -> Seen {
+async fn the_first(collector: &Server, service: &str) -> SpanFacts {
     wait_for("its first span", PATIENCE, async || {
         spans(collector).into_iter().find(|seen| seen.service == service).ok_or_else(|| "none".to_owned())
     })
@@ -211,11 +215,13 @@ async fn work_goes_on_without_the_collector_and_spans_arrive_when_it_is_back() {
         assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
     }
     let collector = Server::bound(("127.0.0.1", port), Response::new(200));
-    the(&collector, "the attempt of before", |seen| seen.trace == TRACE && seen.service == "sched-worker")
-        .await;
+    wait_for_span(&collector, "the attempt of before", |seen| {
+        seen.trace == TRACE && seen.service == "sched-worker"
+    })
+    .await;
     wait_for("that it is back", PATIENCE, async || {
         let log = system.workers[0].stderr();
-        if log.contains("takes what it is sent again") { Ok(()) } else { Err(log) }
+        if log.contains("accepts data again") { Ok(()) } else { Err(log) }
     })
     .await;
     let log = system.workers[0].stderr();

@@ -14,7 +14,7 @@ fn events(tracker: &Server) -> Vec<Value> {
     tracker.requests().iter().map(event).collect()
 }
 
-async fn the(tracker: &Server, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+async fn wait_for_event(tracker: &Server, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
     wait_for(what, PATIENCE, async || {
         let all = events(tracker);
         all.iter().find(|event| is_it(event)).cloned().ok_or_else(|| format!("{all:?}"))
@@ -42,7 +42,8 @@ async fn errors_and_dispatches_that_failed_for_good_are_reported_without_secrets
             .unwrap();
     let dispatch = answer.json()["run_id"].clone();
 
-    let event = the(&tracker, "the failed dispatch", |event| event["tags"]["job.name"] == "fails").await;
+    let event =
+        wait_for_event(&tracker, "the failed dispatch", |event| event["tags"]["job.name"] == "fails").await;
     assert_eq!((&event["tags"]["run.id"], &event["tags"]["attempt"]), (&dispatch, &json!("2")));
     assert_eq!(
         (&event["tags"]["trace_id"], &event["tags"]["error.type"]),
@@ -62,7 +63,7 @@ async fn errors_and_dispatches_that_failed_for_good_are_reported_without_secrets
             .await
             .unwrap();
     assert_eq!(failed.status, 500, "{}", failed.body);
-    let event = the(&tracker, "the error", |event| event["tags"]["daemon"] == "api").await;
+    let event = wait_for_event(&tracker, "the error", |event| event["tags"]["daemon"] == "api").await;
     assert_eq!(event["logentry"]["formatted"], "A request failed.");
     assert_eq!(event["tags"]["request.id"], failed.json()["request_id"]);
     assert_eq!(event["contexts"]["trace"]["trace_id"], TRACE);

@@ -6,8 +6,8 @@ use test_support::http;
 
 const DRAINED: &str = "SELECT count(*) FROM worker_registration WHERE status = 'DRAINING' AND running = 0";
 
-async fn ask(system: &Installation, worker: &str, what: &str) {
-    let path = format!("/api/v1/workers/{worker}/{what}");
+async fn post(system: &Installation, worker: &str, action: &str) {
+    let path = format!("/api/v1/workers/{worker}/{action}");
     let answer = http::post(system.api_addr(), &path, &json!({})).await.unwrap();
     assert_eq!(answer.status, 202, "{}", answer.body);
 }
@@ -22,12 +22,12 @@ async fn a_worker_drains_and_goes_on() {
         format!("SELECT count(*) FROM job_dispatch WHERE id = '{id}' AND status = '{status}'")
     };
     system.wait_count("the first to run", &of(&first, "IN_PROGRESS"), 1).await;
-    ask(&system, &worker, "drain").await;
+    post(&system, &worker, "drain").await;
     let second = system.trigger("slow").await;
     system.wait_count("the drain", DRAINED, 1).await;
     assert_eq!(system.count(&of(&first, "COMPLETED")).await, 1, "what ran was finished");
     assert_eq!(system.count(&of(&second, "PENDING")).await, 1, "nothing new was taken");
-    ask(&system, &worker, "undrain").await;
+    post(&system, &worker, "undrain").await;
     system.wait_count("the second", &of(&second, "COMPLETED"), 1).await;
     assert_eq!(
         system.text("SELECT worker_id FROM worker_registration").await,

@@ -3,7 +3,7 @@
 use system_tests::{Installation, PATIENCE, manual, shell_jobs};
 use test_support::{http, is_running, wait_for};
 
-async fn seen(system: &Installation, dispatch: &str) -> String {
+async fn live_output(system: &Installation, dispatch: &str) -> String {
     let path = format!("/api/v1/runs/{dispatch}/logs");
     http::get(system.api_addr(), &path).await.unwrap().body
 }
@@ -20,11 +20,11 @@ async fn live_output_is_seen_before_the_end_and_once() {
     system.apply(&shell_jobs(&command, &[manual("talker")])).await;
     let dispatch = system.trigger("talker").await;
     wait_for("the first line, while the job runs", PATIENCE, async || {
-        let seen = seen(&system, &dispatch).await;
+        let seen = live_output(&system, &dispatch).await;
         if seen.contains("first") && seen.contains("oops") { Ok(()) } else { Err(seen) }
     })
     .await;
-    assert!(seen(&system, &dispatch).await.contains("running"));
+    assert!(live_output(&system, &dispatch).await.contains("running"));
     let follow = ["runs", "logs", &dispatch, "--follow"];
     let (followed, ()) = tokio::join!(system.schedctl(&follow), async {
         std::fs::write(&flag, "").unwrap();

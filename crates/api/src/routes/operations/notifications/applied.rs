@@ -11,7 +11,7 @@ use sched_wire::{Applied, Change, Kind};
 
 use super::{channels as of_channels, rules as of_rules};
 use crate::convert::IntoWire as _;
-use crate::convert::manifest::Checked;
+use crate::convert::manifest::CheckedManifest;
 use crate::error::ApiError;
 use crate::error::field_error::FieldError;
 use crate::identity::Actor;
@@ -21,7 +21,7 @@ use crate::routes::notes::Notes;
 pub(in crate::routes) async fn missing(
     conn: &mut Conn,
     tenant: TenantId,
-    checked: &Checked,
+    checked: &CheckedManifest,
 ) -> DbResult<Vec<FieldError>> {
     let mut mistakes = Vec::new();
     for (at, channel) in &checked.channels {
@@ -42,7 +42,7 @@ pub(in crate::routes) async fn missing(
 
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
-    checked: &Checked,
+    checked: &CheckedManifest,
     by: &Actor,
     notes: &mut Notes,
 ) -> Result<Vec<Applied>, ApiError> {

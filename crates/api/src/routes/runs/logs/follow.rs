@@ -7,11 +7,11 @@
 use chrono::{DateTime, Utc};
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, TenantId};
 use sched_model::domain::run_state::DispatchStatus;
-use sched_model::running::live_output::{self, Finished, Watched};
+use sched_model::running::live_output::{self, Finished, FollowedRun};
 use sched_model::{Conn, DbError, DbResult, running::executions};
 use sched_wire::LogEvent;
 
-use super::Seen;
+use super::LogEvents;
 use super::position::{Position, STREAMS, placed};
 use crate::convert::{IntoWire, response};
 
@@ -72,25 +72,26 @@ impl Follower {
     }
 
     /// `NotFound` if the tenant has no such run.
-    pub(super) async fn look(&mut self, conn: &mut Conn) -> DbResult<Seen> {
-        let watched = live_output::look(conn, self.tenant, self.dispatch).await?.ok_or(DbError::NotFound)?;
-        self.status = watched.status;
+    pub(super) async fn poll(&mut self, conn: &mut Conn) -> DbResult<LogEvents> {
+        let run =
+            live_output::followed_run(conn, self.tenant, self.dispatch).await?.ok_or(DbError::NotFound)?;
+        self.status = run.status;
         self.has_more = false;
-        let mut seen = Vec::new();
-        self.ended(conn, &watched, &mut seen).await?;
+        let mut events = Vec::new();
+        self.ended(conn, &run, &mut events).await?;
         if !self.has_more {
-            self.running(conn, &watched, &mut seen).await?;
+            self.running(conn, &run, &mut events).await?;
         }
-        Ok(seen)
+        Ok(events)
     }
 
-    async fn ended(&mut self, conn: &mut Conn, watched: &Watched, seen: &mut Seen) -> DbResult<()> {
-        let state = (watched.status, watched.attempt, watched.running.map(|(execution, _)| execution));
+    async fn ended(&mut self, conn: &mut Conn, run: &FollowedRun, events: &mut LogEvents) -> DbResult<()> {
+        let state = (run.status, run.attempt, run.running.map(|(execution, _)| execution));
         if self.read_at == Some(state) {
             return Ok(());
         }
         let from = self.position.execution;
-        let finished = live_output::finished(conn, self.tenant, watched, from).await?;
+        let finished = live_output::finished(conn, self.tenant, run, from).await?;
         let mut new = finished.into_iter().filter(|one| !(self.position.is_done && from == Some(one.id)));
         let page: Vec<Finished> = new.by_ref().take(ATTEMPTS_AT_ONCE).collect();
         self.has_more = new.next().is_some();
@@ -100,17 +101,17 @@ impl Follower {
                 self.has_more = true;
                 break;
             }
-            self.begin(one.id, one.attempt, seen);
+            self.begin(one.id, one.attempt, events);
             let stored = executions::output(conn, self.tenant, one.id).await?;
             for stream in STREAMS {
                 for (starts_at, content) in placed(&stored, stream) {
-                    bytes += self.output(one.id, Piece { stream, starts_at, content }, seen);
+                    bytes += self.output(one.id, Piece { stream, starts_at, content }, events);
                 }
             }
             self.position.is_done = true;
             let status = one.status.into_wire();
             let end = LogEvent::AttemptEnd { attempt_id: one.id.0, status, error_message: one.error_message };
-            seen.push((end, self.position));
+            events.push((end, self.position));
         }
         if !self.has_more {
             self.read_at = Some(state);
@@ -119,14 +120,14 @@ impl Follower {
     }
 
     /// New live output of the running attempt, if there is one.
-    async fn running(&mut self, conn: &mut Conn, watched: &Watched, seen: &mut Seen) -> DbResult<()> {
-        let Some((execution, token)) = watched.running else { return Ok(()) };
+    async fn running(&mut self, conn: &mut Conn, run: &FollowedRun, events: &mut LogEvents) -> DbResult<()> {
+        let Some((execution, token)) = run.running else { return Ok(()) };
         // It has ended meanwhile and was read to its end; the next poll finds the run in another
         // state.
         if self.position.is_done && self.position.execution >= Some(execution) {
             return Ok(());
         }
-        self.begin(execution, watched.attempt, seen);
+        self.begin(execution, run.attempt, events);
         let after = self.last_piece.filter(|(of, _)| *of == token).map_or(0, |(_, seq)| seq);
         let pieces = live_output::pieces(conn, self.tenant, (self.dispatch, token), after).await?;
         self.has_more = pieces.len() >= live_output::PIECES_AT_ONCE;
@@ -134,28 +135,28 @@ impl Follower {
             self.last_piece = Some((token, piece.seq));
             let starts_at = u64::try_from(piece.starts_at).unwrap_or(0);
             let piece = Piece { stream: &piece.stream, starts_at, content: &piece.content };
-            self.output(execution, piece, seen);
+            self.output(execution, piece, events);
         }
-        if let Some(progress) = &watched.progress
+        if let Some(progress) = &run.progress
             && self.progress_of != Some(progress.updated_at)
         {
             self.progress_of = Some(progress.updated_at);
             let progress = response::progress(progress.clone());
-            seen.push((LogEvent::Progress { attempt_id: execution.0, progress }, self.position));
+            events.push((LogEvent::Progress { attempt_id: execution.0, progress }, self.position));
         }
         Ok(())
     }
 
     /// Does nothing if the reader is at this attempt already.
-    fn begin(&mut self, execution: ExecutionId, attempt: i32, seen: &mut Seen) {
+    fn begin(&mut self, execution: ExecutionId, attempt: i32, events: &mut LogEvents) {
         if self.position.execution != Some(execution) {
             self.position = Position::at(execution);
-            seen.push((LogEvent::Attempt { attempt_id: execution.0, attempt }, self.position));
+            events.push((LogEvent::Attempt { attempt_id: execution.0, attempt }, self.position));
         }
     }
 
     /// Passes a piece of output. Returns the number of its new bytes.
-    fn output(&mut self, execution: ExecutionId, piece: Piece<'_>, seen: &mut Seen) -> usize {
+    fn output(&mut self, execution: ExecutionId, piece: Piece<'_>, events: &mut LogEvents) -> usize {
         let Piece { stream, starts_at, content } = piece;
         let Some((dropped_bytes, text)) = self.position.pass(stream, starts_at, content) else { return 0 };
         let event = LogEvent::Output {
@@ -164,7 +165,7 @@ impl Follower {
             text: text.to_owned(),
             dropped_bytes,
         };
-        seen.push((event, self.position));
+        events.push((event, self.position));
         text.len()
     }
 }

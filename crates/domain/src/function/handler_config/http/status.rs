@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 const FINAL: RangeInclusive<u16> = 200..=599;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
+#[serde(try_from = "StatusSpec", into = "String")]
 pub struct StatusRange(RangeInclusive<u16>);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Word {
+enum StatusSpec {
     Code(u16),
     Text(String),
 }
@@ -63,13 +63,13 @@ impl FromStr for StatusRange {
     }
 }
 
-impl TryFrom<Word> for StatusRange {
+impl TryFrom<StatusSpec> for StatusRange {
     type Error = NoStatus;
 
-    fn try_from(word: Word) -> Result<Self, NoStatus> {
+    fn try_from(word: StatusSpec) -> Result<Self, NoStatus> {
         match word {
-            Word::Code(code) => code.to_string().parse(),
-            Word::Text(text) => text.parse(),
+            StatusSpec::Code(code) => code.to_string().parse(),
+            StatusSpec::Text(text) => text.parse(),
         }
     }
 }

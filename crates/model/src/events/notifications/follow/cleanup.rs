@@ -22,7 +22,7 @@ const WAITING_SECONDS: f64 = 86_400.0;
 const SENDING_SECONDS: f64 = 600.0;
 
 statement! {
-    Tidy = "notifications_tidy.sql", (
+    EndStale = "notifications_tidy.sql", (
         waiting_seconds: f64 as Double,
         sending_seconds: f64 as Double,
         limit: i64 as BigInt,
@@ -30,15 +30,15 @@ statement! {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
-pub struct Tidied {
+pub struct CleanupResult {
     pub expired: i64,
     /// Their run ended or was deleted without a report from the stream.
-    pub untold: i64,
+    pub unreported: i64,
 }
 
 /// Ends up to `limit` deliveries of each kind that nothing else ends. Call it in a fenced
 /// transaction.
-pub async fn tidy(conn: &mut Conn, limit: i64) -> DbResult<Tidied> {
-    let tidy = Tidy { waiting_seconds: WAITING_SECONDS, sending_seconds: SENDING_SECONDS, limit };
-    Ok(tidy.get_result(conn).await?)
+pub async fn end_stale(conn: &mut Conn, limit: i64) -> DbResult<CleanupResult> {
+    let end_stale = EndStale { waiting_seconds: WAITING_SECONDS, sending_seconds: SENDING_SECONDS, limit };
+    Ok(end_stale.get_result(conn).await?)
 }

@@ -11,7 +11,7 @@ use diesel_async::RunQueryDsl;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Limits, Stepped};
+use super::{Limits, StepResult};
 use crate::dispatching::insert::{self, NewDispatch, Origin};
 use crate::{Conn, DbResult, connection::database_clock};
 use sched_domain::built_in;
@@ -32,7 +32,7 @@ statement! {
     ) -> (SqlUuid, SqlUuid, SqlUuid, SqlUuid, Text, SmallInt, Timestamptz)
 }
 
-pub(super) async fn dispatch(conn: &mut Conn, limits: Limits, done: &mut Stepped) -> DbResult<()> {
+pub(super) async fn dispatch(conn: &mut Conn, limits: Limits, done: &mut StepResult) -> DbResult<()> {
     let waiting: Vec<(TenantId, Uuid)> =
         Waiting { room: limits.room, limit: limits.dispatches }.load(conn).await?;
     if waiting.is_empty() {
@@ -48,8 +48,8 @@ pub(super) async fn dispatch(conn: &mut Conn, limits: Limits, done: &mut Stepped
         deliveries: &deliveries,
         dispatches: &dispatches,
     };
-    let sent: Vec<Sent> = send.load(conn).await?;
-    let new: Vec<NewDispatch<'_>> = sent.into_iter().map(Sent::into_dispatch).collect();
+    let sent: Vec<DeliveryRun> = send.load(conn).await?;
+    let new: Vec<NewDispatch<'_>> = sent.into_iter().map(DeliveryRun::into_dispatch).collect();
     let created = insert::insert(conn, None, Trigger::Api, &new).await?;
     done.queues = created.iter().map(|new| new.queue.clone()).collect();
     done.dispatched = created.len();
@@ -60,7 +60,7 @@ pub(super) async fn dispatch(conn: &mut Conn, limits: Limits, done: &mut Stepped
 }
 
 #[derive(Queryable)]
-struct Sent {
+struct DeliveryRun {
     tenant: TenantId,
     delivery: Uuid,
     dispatch: DispatchId,
@@ -70,7 +70,7 @@ struct Sent {
     at: DateTime<Utc>,
 }
 
-impl Sent {
+impl DeliveryRun {
     fn into_dispatch(self) -> NewDispatch<'static> {
         NewDispatch {
             id: self.dispatch,

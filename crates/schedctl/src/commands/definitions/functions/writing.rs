@@ -18,7 +18,7 @@ use crate::commands::jobs::export::{HIDDEN, holds_hidden};
 use crate::commands::{Session, jobs::editing, suggestions};
 use crate::failure::{CommandResult, failure, usage};
 use crate::manifest::Single;
-use crate::output::tell;
+use crate::output::print_notice;
 use crate::values::{seconds, whole};
 
 #[derive(Debug, Args)]
@@ -121,7 +121,7 @@ pub(super) async fn create(args: CreateArgs, session: &Session) -> CommandResult
         Err(error) => return Err(placed(suggestions::in_error(&api, error).await, &file)),
     };
     session.output.record(&function, COLUMNS)?;
-    queues::tell_of_unserved(&api, [function.queue.clone()]).await;
+    queues::warn_unserved(&api, [function.queue.clone()]).await;
     Ok(exit::OK)
 }
 
@@ -130,7 +130,7 @@ pub(super) async fn edit(name: &str, session: &Session) -> CommandResult {
     let path = ["functions", name];
     let (function, tag): (Function, _) = api.get_tagged(&path).await?;
     if function.handler_config.values().any(holds_hidden) {
-        tell(&format!(
+        print_notice(&format!(
             "inline values of variables, headers and signing secrets are hidden: keep {HIDDEN:?} to leave a value unchanged, or replace it"
         ));
     }

@@ -91,7 +91,8 @@ impl PreviewArgs {
         } else if let Some(period) = &self.interval {
             (JobType::Interval, period.clone(), names("--interval"))
         } else if let Some(at) = self.at {
-            let at = instant_of(at, Some(&self.timezone), now).map_err(|message| Mistake::told(&message))?;
+            let at =
+                instant_of(at, Some(&self.timezone), now).map_err(|message| Mistake::from_text(&message))?;
             (
                 JobType::OneOff,
                 json!({ "run_at": at.to_rfc3339_opts(SecondsFormat::AutoSi, true) }),
@@ -152,18 +153,18 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct TestCli {
         #[command(subcommand)]
         command: SchedulesCommand,
     }
 
     fn parse(args: &[&str]) -> Result<PreviewArgs, clap::Error> {
-        let line = Line::try_parse_from([&["schedctl", "preview"], args].concat())?;
+        let line = TestCli::try_parse_from([&["schedctl", "preview"], args].concat())?;
         let SchedulesCommand::Preview(args) = line.command else { panic!("not a preview") };
         Ok(args)
     }
 
-    fn ask(args: &[&str]) -> Question {
+    fn question_of(args: &[&str]) -> Question {
         let now = instant("2026-03-26T12:00:00Z").unwrap();
         parse(args).unwrap().question(now).unwrap()
     }
@@ -197,7 +198,7 @@ mod tests {
             (&["--config", r#"{"run_at": "2030-01-31T10:00:00+01:00"}"#], "Once, at 2030-01-31T09:00:00Z."),
             (&["--config", "{}"], "Only when triggered."),
         ] {
-            assert_eq!(ask(args).answer().unwrap().description, sentence, "{args:?}");
+            assert_eq!(question_of(args).answer().unwrap().description, sentence, "{args:?}");
         }
     }
 
@@ -205,7 +206,7 @@ mod tests {
     fn settings_reach_the_schedule() {
         let args = ["--cron", "30 2 * * *", "--timezone", "europe/berlin", "--count", "1"];
         let first = |more: &[&str]| {
-            let preview = ask(&[&args, more].concat()).answer().unwrap();
+            let preview = question_of(&[&args, more].concat()).answer().unwrap();
             preview.fire_times.first().unwrap().utc.to_rfc3339_opts(SecondsFormat::Secs, true)
         };
         assert_eq!(first(&[]), "2026-03-27T01:30:00Z");
@@ -219,10 +220,10 @@ mod tests {
 
     #[test]
     fn seconds_are_part_of_a_crontab_schedule() {
-        let question = ask(&["--cron", "0 * * * * *", "--seconds"]);
+        let question = question_of(&["--cron", "0 * * * * *", "--seconds"]);
         assert_eq!(question.config, json!({"expression": "0 * * * * *", "seconds": true}));
         assert!(parse(&["--stdin", "--seconds"]).unwrap().settings(question.settings.after).seconds);
-        assert_eq!(ask(&["--cron", "* * * * *"]).config, json!({"expression": "* * * * *"}));
+        assert_eq!(question_of(&["--cron", "* * * * *"]).config, json!({"expression": "* * * * *"}));
     }
 
     #[test]
@@ -285,7 +286,7 @@ mod tests {
                 "--config (expression): `x` has 1 field",
             ),
         ] {
-            let mistake = ask(args).answer().unwrap_err().to_string();
+            let mistake = question_of(args).answer().unwrap_err().to_string();
             assert!(mistake.starts_with(start), "{mistake}");
         }
     }

@@ -46,7 +46,7 @@ pub(super) struct Mistake {
 
 impl Mistake {
     /// `text` begins with the name of its flag.
-    pub(super) fn told(text: &str) -> Self {
+    pub(super) fn from_text(text: &str) -> Self {
         let (field, message) = text.split_once(": ").unwrap_or(("--at", text));
         Self::new(field, message)
     }

@@ -15,7 +15,7 @@ use sched_runtime::exit::{self, ExitError};
 use crate::commands::Session;
 use crate::failure::{CommandResult, failure, usage};
 use crate::manifest::Files;
-use crate::output::tell;
+use crate::output::print_notice;
 
 pub(crate) use args::SimulateArgs;
 use shown::Shown;
@@ -34,7 +34,7 @@ pub(super) fn run(args: &SimulateArgs, now: DateTime<Utc>, session: &Session) ->
         return Ok(exit::OK);
     }
     if shown.starts_per_minute.is_none() {
-        tell("starts_per_minute is left out because of its length; use a shorter window");
+        print_notice("starts_per_minute is left out because of its length; use a shorter window");
     }
     session.output.record(&shown, &[])?;
     Ok(exit::OK)

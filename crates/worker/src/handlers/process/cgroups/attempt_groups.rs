@@ -2,7 +2,7 @@
 //! and removed at the end.
 //!
 //! A program of the worker's own user can create groups below its group. So the groups below are
-//! included and removed first. A group with processes cannot be removed. [`tidy`] retries
+//! included and removed first. A group with processes cannot be removed. [`clean_up`] retries
 //! periodically, and finally the next worker does.
 
 use std::fs::{self, File, OpenOptions};
@@ -28,7 +28,7 @@ const MOST_BELOW: usize = 1000;
 /// Groups that could not be removed yet.
 static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-pub(in super::super) fn tidy() {
+pub(in super::super) fn clean_up() {
     let left = std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner));
     for group in left {
         remove_or_keep(&group);

@@ -45,13 +45,13 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: SimulateArgs,
     }
 
     fn window(args: &[&str]) -> (DateTime<Utc>, DateTime<Utc>) {
-        let line = Line::try_parse_from([&["simulate", "-f", "jobs.yaml"], args].concat()).unwrap();
+        let line = TestCli::try_parse_from([&["simulate", "-f", "jobs.yaml"], args].concat()).unwrap();
         line.args.window(instant("2026-03-26T12:34:56.7Z").unwrap())
     }
 
@@ -74,7 +74,7 @@ mod tests {
             (&["-f", "a", "--peaks", "0"], "--peaks"),
             (&["-f", "a", "--peaks", "101"], "--peaks"),
         ] {
-            let error = Line::try_parse_from([&["simulate"], args].concat()).unwrap_err();
+            let error = TestCli::try_parse_from([&["simulate"], args].concat()).unwrap_err();
             assert!(error.to_string().contains(flag), "{args:?}: {error}");
         }
     }

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sched_runtime::exit::ExitError;
 
 use super::shown::{Advice, Herd, Job, Shown, Starts, Stretch};
-use crate::output::{Column, Output, duration, neutral, or_dash, tell, time};
+use crate::output::{Column, Output, duration, neutral, or_dash, print_notice, time};
 
 const ROWS: usize = 10;
 const NAMES: usize = 4;
@@ -14,12 +14,12 @@ const MOST_HOURS: usize = 49;
 const BAR: u64 = 40;
 
 #[derive(Debug, serde::Serialize)]
-struct Line {
+struct ChartRow {
     stretch: Stretch,
     bar: String,
 }
 
-const CHART: &[Column<Line>] = &[
+const CHART: &[Column<ChartRow>] = &[
     Column::new("FROM", |line| time(line.stretch.at)),
     Column::new("STARTS", |line| line.stretch.starts.to_string()),
     Column::new("BUSIEST MINUTE", |line| or_dash(line.stretch.busiest_minute.map(minute))),
@@ -110,10 +110,10 @@ fn overlaps(shown: &Shown, output: Output) -> Result<(), ExitError> {
     let rows: Vec<Job> = own.iter().take(ROWS).map(|job| Job { name: job.name.clone(), ..**job }).collect();
     if !rows.is_empty() {
         output.list(&rows, OVERLAPS, "")?;
-        tell_of_rest(own.len(), "jobs that overlap themselves");
+        print_rest(own.len(), "jobs that overlap themselves");
     }
     if found.starts_of_unknown_duration > 0 {
-        tell(&format!(
+        print_notice(&format!(
             "{} with {} declare no expected_duration_seconds and take no time here",
             counted(found.jobs_of_unknown_duration.len(), "job"),
             counted(found.starts_of_unknown_duration, "start"),
@@ -142,17 +142,17 @@ fn list<T: serde::Serialize>(
     output: Output,
 ) -> Result<(), ExitError> {
     output.list(items.get(..ROWS).unwrap_or(items), columns, "")?;
-    tell_of_rest(items.len(), what);
+    print_rest(items.len(), what);
     Ok(())
 }
 
-fn tell_of_rest(count: usize, what: &str) {
+fn print_rest(count: usize, what: &str) {
     if count > ROWS {
-        tell(&format!("{ROWS} of {count} {what} are shown; see all with -o json"));
+        print_notice(&format!("{ROWS} of {count} {what} are shown; see all with -o json"));
     }
 }
 
-fn chart(hours: &[Stretch]) -> Vec<Line> {
+fn chart(hours: &[Stretch]) -> Vec<ChartRow> {
     let stretches = if hours.len() <= MOST_HOURS { hours.to_vec() } else { days(hours) };
     let most = stretches.iter().map(|stretch| stretch.starts).max().unwrap_or(0).max(1);
     let bar = |starts: u64| {
@@ -160,7 +160,7 @@ fn chart(hours: &[Stretch]) -> Vec<Line> {
         let length = starts.saturating_mul(BAR).div_ceil(most);
         "#".repeat(usize::try_from(length).unwrap_or(0))
     };
-    stretches.into_iter().map(|stretch| Line { stretch, bar: bar(stretch.starts) }).collect()
+    stretches.into_iter().map(|stretch| ChartRow { stretch, bar: bar(stretch.starts) }).collect()
 }
 
 fn days(hours: &[Stretch]) -> Vec<Stretch> {

@@ -22,7 +22,7 @@ const PEER: &str = "bench_peer";
 const SETTINGS: [&str; 4] =
     ["shared_buffers=1GB", "wal_level=replica", "max_wal_size=1GB", "track_commit_timestamp=on"];
 
-pub(crate) struct Place {
+pub(crate) struct Workspace {
     pub(crate) settings: Vec<String>,
     cluster: Option<Cluster>,
     folder: PathBuf,
@@ -31,7 +31,7 @@ pub(crate) struct Place {
     _lock: File,
 }
 
-impl Place {
+impl Workspace {
     /// Starts a server and creates the migrated template. `more` are settings besides [`SETTINGS`].
     pub(crate) async fn open(into: &Path, more: &[&str]) -> anyhow::Result<Self> {
         fs::create_dir_all(into).with_context(|| format!("failed to create {}", into.display()))?;
@@ -49,9 +49,9 @@ impl Place {
         };
         let cluster = Cluster::open(options).context("failed to start PostgreSQL")?;
         let admin = Db::connect(&url_of(&cluster, "postgres")?).await?;
-        let place = Self { settings, cluster: Some(cluster), folder, admin, _lock: lock };
-        place.make_template().await?;
-        Ok(place)
+        let workspace = Self { settings, cluster: Some(cluster), folder, admin, _lock: lock };
+        workspace.make_template().await?;
+        Ok(workspace)
     }
 
     async fn make_template(&self) -> anyhow::Result<()> {

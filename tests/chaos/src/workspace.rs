@@ -18,7 +18,7 @@ use test_support::Client;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
-use crate::way;
+use crate::fault_proxy;
 
 pub(crate) const DATABASE: &str = "sched";
 const DISK: &str = "size=640m,mode=0755";
@@ -28,7 +28,7 @@ pub(crate) const BUSY: [&str; 4] =
     ["min_wal_size=32MB", "max_wal_size=96MB", "autovacuum_naptime=10s", "shared_buffers=64MB"];
 
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Workspace {
     folder: PathBuf,
     disk: PathBuf,
     /// Whether the disk can be filled without harm to other programs.
@@ -39,18 +39,18 @@ pub(crate) struct Place {
     _lock: File,
 }
 
-impl Place {
+impl Workspace {
     /// Creates a folder with a migrated database, on its own disk if mounting is allowed.
     pub(crate) async fn open(
         into: &Path,
         may_mount: bool,
         settings: &'static [&'static str],
     ) -> anyhow::Result<Self> {
-        let place = Self::open_empty(into, may_mount, settings).await?;
-        let database = Database::new(&DatabaseSettings::new(&place.url, "chaos"))?;
+        let workspace = Self::open_empty(into, may_mount, settings).await?;
+        let database = Database::new(&DatabaseSettings::new(&workspace.url, "chaos"))?;
         migrations::up(&database).await.context("failed to migrate")?;
         database.close();
-        Ok(place)
+        Ok(workspace)
     }
 
     /// Like [`Self::open`], without a schema.
@@ -77,7 +77,7 @@ impl Place {
         let cluster =
             spawn_blocking(move || Cluster::open(options)).await?.context("failed to start PostgreSQL")?;
         let (admin, url) = (cluster.url("postgres"), cluster.url(DATABASE));
-        way::connect(&admin).await?.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await?;
+        fault_proxy::connect(&admin).await?.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await?;
         Ok(Self {
             folder,
             disk,
@@ -104,29 +104,29 @@ impl Place {
 
     /// Fails while the database is down.
     pub(crate) async fn client(&self) -> anyhow::Result<Client> {
-        way::connect(&self.url).await
+        fault_proxy::connect(&self.url).await
     }
 
     /// Stops the server and starts it after `pause`; returns whether it was running.
     pub(crate) async fn restart(&self, mode: StopMode, pause: Duration) -> anyhow::Result<bool> {
-        let mut place = self.cluster.lock().await;
-        let ran = place.as_mut().is_some_and(|cluster| !matches!(cluster.status(), Status::Gone(_)));
-        if let Some(cluster) = place.take() {
+        let mut workspace = self.cluster.lock().await;
+        let ran = workspace.as_mut().is_some_and(|cluster| !matches!(cluster.status(), Status::Gone(_)));
+        if let Some(cluster) = workspace.take() {
             spawn_blocking(move || cluster.stop(mode)).await?.context("failed to stop PostgreSQL")?;
         }
         tokio::time::sleep(pause).await;
-        self.start(&mut place).await?;
+        self.start(&mut workspace).await?;
         Ok(ran)
     }
 
-    async fn start(&self, place: &mut Option<Cluster>) -> anyhow::Result<()> {
+    async fn start(&self, workspace: &mut Option<Cluster>) -> anyhow::Result<()> {
         let mut last = None;
         // The server cannot start until another task has emptied the disk.
         for _ in 0..60 {
             let options = options(&self.disk, self.settings);
             match spawn_blocking(move || Cluster::open(options)).await? {
                 Ok(cluster) => {
-                    *place = Some(cluster);
+                    *workspace = Some(cluster);
                     return Ok(());
                 }
                 Err(error) => last = Some(error),
@@ -162,19 +162,19 @@ impl Place {
     }
 
     pub(crate) async fn revive(&self) -> anyhow::Result<()> {
-        let mut place = self.cluster.lock().await;
-        let is_gone = place.as_mut().is_none_or(|cluster| matches!(cluster.status(), Status::Gone(_)));
+        let mut workspace = self.cluster.lock().await;
+        let is_gone = workspace.as_mut().is_none_or(|cluster| matches!(cluster.status(), Status::Gone(_)));
         if is_gone {
-            drop(place.take());
-            self.start(&mut place).await?;
+            drop(workspace.take());
+            self.start(&mut workspace).await?;
         }
         Ok(())
     }
 
     /// Dumps the database for the analysis of a failure.
     pub(crate) async fn dump(&self) -> anyhow::Result<()> {
-        let place = self.cluster.lock().await;
-        let cluster = place.as_ref().context("the server was stopped")?;
+        let workspace = self.cluster.lock().await;
+        let cluster = workspace.as_ref().context("the server was stopped")?;
         let mut command = Command::new(cluster.bin("pg_dump"));
         command.arg("--file").arg(self.file("database.sql")).arg("--dbname").arg(&self.url);
         let status = spawn_blocking(move || command.status()).await?.context("failed to run pg_dump")?;
@@ -187,16 +187,19 @@ impl Place {
     /// Restores a dump into a separate database. The roles are those of the migrated database on
     /// the same server.
     pub(crate) async fn restore(&self, dump: &Path) -> anyhow::Result<Client> {
-        let place = self.cluster.lock().await;
-        let cluster = place.as_ref().context("the server was stopped")?;
+        let workspace = self.cluster.lock().await;
+        let cluster = workspace.as_ref().context("the server was stopped")?;
         let url = cluster.url("restored");
-        way::connect(&cluster.url("postgres")).await?.batch_execute("CREATE DATABASE restored").await?;
+        fault_proxy::connect(&cluster.url("postgres"))
+            .await?
+            .batch_execute("CREATE DATABASE restored")
+            .await?;
         let mut command = Command::new(cluster.bin("psql"));
         command.args(["--quiet", "--no-psqlrc", "--output", "/dev/null", "--set", "ON_ERROR_STOP=1"]);
         command.arg("--file").arg(dump).arg("--dbname").arg(&url);
         let status = spawn_blocking(move || command.status()).await?.context("failed to run psql")?;
         ensure!(status.success(), "{} cannot be restored ({status})", dump.display());
-        way::connect(&url).await
+        fault_proxy::connect(&url).await
     }
 
     pub(crate) async fn close(self, is_kept: bool) -> anyhow::Result<()> {
@@ -217,16 +220,16 @@ impl Place {
 }
 
 /// Closes the place once no task uses it.
-pub(crate) async fn leave(place: Arc<Place>, is_kept: bool) -> anyhow::Result<()> {
+pub(crate) async fn leave(workspace: Arc<Workspace>, is_kept: bool) -> anyhow::Result<()> {
     // An aborted task releases it when it is scheduled next.
     for _ in 0..100 {
-        if Arc::strong_count(&place) == 1 {
+        if Arc::strong_count(&workspace) == 1 {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let place = Arc::into_inner(place).context("the folder is still in use")?;
-    place.close(is_kept).await
+    let workspace = Arc::into_inner(workspace).context("the folder is still in use")?;
+    workspace.close(is_kept).await
 }
 
 fn options(disk: &Path, settings: &[&str]) -> OpenOptions {

@@ -33,11 +33,11 @@ pub(super) fn describe() {
 }
 
 #[derive(Debug)]
-pub struct Standing {
+pub struct InstallationMetrics {
     pub scope: Scope,
 }
 
-impl Activation for Standing {
+impl Activation for InstallationMetrics {
     fn name(&self) -> &'static str {
         "standing"
     }
@@ -47,14 +47,14 @@ impl Activation for Standing {
     }
 }
 
-impl Drop for Standing {
+impl Drop for InstallationMetrics {
     /// A former leader has no current values, so it reports zeros.
     fn drop(&mut self) {
         show(0, 0, 0, 0.0);
     }
 }
 
-impl Standing {
+impl InstallationMetrics {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
         let fleet = health::fleet(&mut conn).await?;

@@ -4,7 +4,9 @@
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
-use super::{Attempt, Dispatched, Fate, InTheWay, Lead, Line, PauseInForce, Skip};
+use super::{
+    Attempt, BlockingDispatch, DispatchRecord, Fate, LeadershipGap, PauseInForce, Skip, TimelineEntry,
+};
 use crate::attempt::AttemptOutcome;
 use crate::instance::TermEnd;
 use crate::run_state::DispatchStatus;
@@ -32,7 +34,7 @@ fn length(time: TimeDelta) -> String {
     }
 }
 
-impl Line {
+impl TimelineEntry {
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut text = self.fate.sentence();
@@ -50,7 +52,7 @@ impl Line {
 
 impl Fate {
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Dispatched(_) => "dispatched",
             Self::Skipped { .. } | Self::Suppressed | Self::Excluded => "skipped",
@@ -128,9 +130,9 @@ fn skipped(skip: &Skip, pause: Option<&PauseInForce>) -> String {
         }
     }
     if !skip.in_the_way.is_empty() {
-        let told = skip.in_the_way.iter().map(InTheWay::phrase).collect::<Vec<_>>().join(", ");
+        let list = skip.in_the_way.iter().map(BlockingDispatch::phrase).collect::<Vec<_>>().join(", ");
         let when = if skip.count > 1 { ", when the first came" } else { "" };
-        text.push_str(&format!("{when}: {told}"));
+        text.push_str(&format!("{when}: {list}"));
     }
     if let Some(lead) = &skip.lead {
         text.push_str(&format!("; {}", lead.phrase(skip.first)));
@@ -170,7 +172,7 @@ const fn reason(reason: SkipReason) -> &'static str {
     }
 }
 
-impl InTheWay {
+impl BlockingDispatch {
     fn phrase(&self) -> String {
         let until = self
             .completed_at
@@ -179,7 +181,7 @@ impl InTheWay {
     }
 }
 
-impl Lead {
+impl LeadershipGap {
     fn phrase(&self, at: DateTime<Utc>) -> String {
         let next = moment(self.next_at);
         match self.former_end {
@@ -202,7 +204,7 @@ impl Lead {
     }
 }
 
-impl Dispatched {
+impl DispatchRecord {
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut parts = vec![format!("{}: {}", self.status.public_name(), self.origin())];

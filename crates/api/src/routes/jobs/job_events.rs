@@ -12,18 +12,22 @@ use serde_json::json;
 use crate::identity::Actor;
 
 #[derive(Debug, Clone, Copy)]
-pub(in crate::routes) struct Told<'a> {
+pub(in crate::routes) struct JobEvent<'a> {
     pub(in crate::routes) event_type: &'static str,
     /// After the change.
     pub(in crate::routes) job: &'a Job,
 }
 
 /// Writes an event for each change, in the same transaction.
-pub(in crate::routes) async fn tell(conn: &mut Conn, told: &[Told<'_>], by: &Actor) -> DbResult<()> {
+pub(in crate::routes) async fn append_job_events(
+    conn: &mut Conn,
+    changes: &[JobEvent<'_>],
+    by: &Actor,
+) -> DbResult<()> {
     let mut projects: HashMap<&str, Option<ProjectId>> = HashMap::new();
     let mut new = Vec::new();
-    for one in told {
-        let project_id = match one.job.settings.project.as_deref() {
+    for change in changes {
+        let project_id = match change.job.settings.project.as_deref() {
             None => None,
             Some(name) => match projects.get(name) {
                 Some(known) => *known,
@@ -34,23 +38,23 @@ pub(in crate::routes) async fn tell(conn: &mut Conn, told: &[Told<'_>], by: &Act
                 }
             },
         };
-        new.push(event(project_id, one, by));
+        new.push(event(project_id, change, by));
     }
     append::append(conn, &new).await
 }
 
 /// For jobs of one project, which may have no name any more.
-pub(in crate::routes) async fn tell_within(
+pub(in crate::routes) async fn append_project_job_events(
     conn: &mut Conn,
     project: Option<ProjectId>,
-    told: &[Told<'_>],
+    changes: &[JobEvent<'_>],
     by: &Actor,
 ) -> DbResult<()> {
-    append::append(conn, &told.iter().map(|one| event(project, one, by)).collect::<Vec<_>>()).await
+    append::append(conn, &changes.iter().map(|change| event(project, change, by)).collect::<Vec<_>>()).await
 }
 
-fn event(project_id: Option<ProjectId>, told: &Told<'_>, by: &Actor) -> NewEvent {
-    let Told { event_type, job } = *told;
+fn event(project_id: Option<ProjectId>, change: &JobEvent<'_>, by: &Actor) -> NewEvent {
+    let JobEvent { event_type, job } = *change;
     NewEvent {
         tenant_id: Some(by.tenant),
         project_id,
@@ -74,7 +78,7 @@ pub(in crate::routes) struct Cancellation<'a> {
     pub(in crate::routes) order: Order<'a>,
 }
 
-pub(in crate::routes) async fn tell_of_cancelled(
+pub(in crate::routes) async fn append_cancelled_runs(
     conn: &mut Conn,
     tenant: TenantId,
     cancellation: Cancellation<'_>,

@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, Utc};
 
-use super::super::words::{instant, moment};
-use super::{Bounded, Holder, Rate, Upstream, Wait};
+use super::super::phrases::{instant, moment};
+use super::{BoundedCount, Holder, Rate, Upstream, Wait};
 use crate::ids::DispatchId;
 use crate::job::OverlapPolicy;
 use crate::job::dependency::{AfterCondition, AfterMode};
@@ -12,7 +12,7 @@ use crate::run_state::DispatchStatus;
 
 impl Wait {
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Expired { .. } => "expired",
             Self::JobDisabled { .. } => "job_disabled",
@@ -81,7 +81,7 @@ impl Wait {
     }
 
     #[must_use]
-    pub const fn before(&self) -> Option<Bounded> {
+    pub const fn before(&self) -> Option<BoundedCount> {
         match self {
             Self::Overlap { before, .. } => Some(*before),
             Self::Turn { ahead, .. } => Some(*ahead),
@@ -151,7 +151,7 @@ impl Wait {
             }
             Self::QueueRate { queue, rate } => queue_rate(queue, rate),
             Self::Turn { queue, ahead, workers, slots, busy } => {
-                turn(queue, *ahead, (*workers, *slots, *busy))
+                queue_position(queue, *ahead, (*workers, *slots, *busy))
             }
             Self::Retry { attempt, at, error } => {
                 let after = error.as_deref().and_then(|error| error.lines().next());
@@ -244,9 +244,9 @@ fn list(holders: &[Holder]) -> String {
     holders.iter().map(holder).collect::<Vec<_>>().join(", ")
 }
 
-fn overlap(holders: &[Holder], before: Bounded) -> String {
+fn overlap(holders: &[Holder], before: BoundedCount) -> String {
     let others = match before {
-        Bounded { count: 0, .. } => String::new(),
+        BoundedCount { count: 0, .. } => String::new(),
         before => format!(", and {before} queued before it"),
     };
     format!("other runs of the job must end first: {}{others}", list(holders))
@@ -269,9 +269,9 @@ fn queue_rate(queue: &str, rate: &Rate) -> String {
     )
 }
 
-fn turn(queue: &str, ahead: Bounded, (workers, slots, busy): (i64, i64, i64)) -> String {
+fn queue_position(queue: &str, ahead: BoundedCount, (workers, slots, busy): (i64, i64, i64)) -> String {
     let place = match ahead {
-        Bounded { count: 0, is_exact: true } => format!("it is the next of its tenant in queue {queue}"),
+        BoundedCount { count: 0, is_exact: true } => format!("it is the next of its tenant in queue {queue}"),
         ahead => format!("{ahead} of its tenant are before it in queue {queue}"),
     };
     match workers {

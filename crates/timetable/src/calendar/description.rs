@@ -50,11 +50,11 @@ pub(super) fn describe(definition: &Definition) -> Vec<String> {
     fragments.into_iter().flatten().collect()
 }
 
-fn listed<T>(entries: &[T], names: &str, words: impl Fn(&T) -> String) -> String {
+fn listed<T>(entries: &[T], names: &str, text: impl Fn(&T) -> String) -> String {
     if entries.len() > LISTED {
         return format!("{} {names}", entries.len());
     }
-    enumeration(&entries.iter().map(words).collect::<Vec<_>>(), "and")
+    enumeration(&entries.iter().map(text).collect::<Vec<_>>(), "and")
 }
 
 fn date_range((first, last): &(NaiveDate, NaiveDate)) -> String {

@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-use crate::plan::Weather;
+use crate::plan::NetworkState;
 
 /// The statement that ends a transaction permanently.
 const COMMIT: &[u8] = b"COMMIT";
@@ -28,10 +28,10 @@ pub(crate) enum Server {
 }
 
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct FaultProxy {
     url: String,
     address: SocketAddr,
-    weather: watch::Sender<Weather>,
+    network: watch::Sender<NetworkState>,
     cuts: watch::Sender<u32>,
     /// Held during a fault, so that faults do not overlap.
     maker: Mutex<()>,
@@ -43,9 +43,9 @@ pub(crate) struct Way {
 }
 
 #[derive(Debug, Clone)]
-struct Road {
+struct Link {
     server: Server,
-    weather: watch::Receiver<Weather>,
+    network: watch::Receiver<NetworkState>,
     cuts: watch::Receiver<u32>,
     felt: Arc<AtomicU64>,
 }
@@ -56,18 +56,18 @@ enum Direction {
     Answers,
 }
 
-impl Way {
+impl FaultProxy {
     pub(crate) async fn to(server: Server, database: &str) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no free port for a proxy")?;
         let address = listener.local_addr()?;
         let url = format!("postgresql://postgres@{address}/{database}");
-        let (weather, cuts) = (watch::channel(Weather::Fair).0, watch::channel(0).0);
+        let (network, cuts) = (watch::channel(NetworkState::Normal).0, watch::channel(0).0);
         let (felt, open) = (Arc::default(), Arc::new(()));
         let mut accepting = JoinSet::new();
-        let road =
-            Road { server, weather: weather.subscribe(), cuts: cuts.subscribe(), felt: Arc::clone(&felt) };
-        accepting.spawn(accept(listener, road, open.clone()));
-        Ok(Self { url, address, weather, cuts, maker: Mutex::new(()), felt, open, _accepting: accepting })
+        let link =
+            Link { server, network: network.subscribe(), cuts: cuts.subscribe(), felt: Arc::clone(&felt) };
+        accepting.spawn(accept(listener, link, open.clone()));
+        Ok(Self { url, address, network, cuts, maker: Mutex::new(()), felt, open, _accepting: accepting })
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -80,18 +80,18 @@ impl Way {
 
     /// Applies a fault for as long as `lasts` runs. Concurrent calls run one after the other.
     /// Returns whether the fault affected traffic.
-    pub(crate) async fn make(&self, weather: Weather, lasts: impl Future<Output = ()>) -> bool {
+    pub(crate) async fn make(&self, network: NetworkState, lasts: impl Future<Output = ()>) -> bool {
         let _turn = self.maker.lock().await;
         let before = self.felt.load(Ordering::Relaxed);
-        self.weather.send_replace(weather);
-        let cut = if weather == Weather::Refused { self.cut() } else { 0 };
+        self.network.send_replace(network);
+        let cut = if network == NetworkState::Refused { self.cut() } else { 0 };
         lasts.await;
         self.clear();
         cut > 0 || self.felt.load(Ordering::Relaxed) > before
     }
 
     pub(crate) fn clear(&self) {
-        self.weather.send_replace(Weather::Fair);
+        self.network.send_replace(NetworkState::Normal);
     }
 
     pub(crate) fn cut(&self) -> usize {
@@ -102,36 +102,36 @@ impl Way {
     }
 }
 
-async fn accept(listener: TcpListener, road: Road, open: Arc<()>) {
+async fn accept(listener: TcpListener, link: Link, open: Arc<()>) {
     let mut connections = JoinSet::new();
     loop {
         // The client notices a failed accept.
         let Ok((client, _)) = listener.accept().await else { continue };
         while connections.try_join_next().is_some() {}
-        if *road.weather.borrow() == Weather::Refused {
-            road.felt.fetch_add(1, Ordering::Relaxed);
+        if *link.network.borrow() == NetworkState::Refused {
+            link.felt.fetch_add(1, Ordering::Relaxed);
         } else {
-            connections.spawn(carry(client, road.clone(), open.clone()));
+            connections.spawn(carry(client, link.clone(), open.clone()));
         }
     }
 }
 
-async fn carry(client: TcpStream, mut road: Road, _open: Arc<()>) {
-    road.cuts.mark_unchanged();
-    let mut cuts = road.cuts.clone();
+async fn carry(client: TcpStream, mut link: Link, _open: Arc<()>) {
+    link.cuts.mark_unchanged();
+    let mut cuts = link.cuts.clone();
     // Otherwise a small piece waits 40 ms for the acknowledgement of the previous one.
     if client.set_nodelay(true).is_err() {
         return;
     }
     let (from_client, to_client) = client.into_split();
     // Without a server the client's connection ends.
-    match road.server.clone() {
+    match link.server.clone() {
         Server::Socket(path) => {
             let Ok(server) = UnixStream::connect(path).await else { return };
             let (from_server, to_server) = server.into_split();
             tokio::select! {
-                () = pump(from_client, to_server, road.clone(), Direction::Requests) => {}
-                () = pump(from_server, to_client, road, Direction::Answers) => {}
+                () = pump(from_client, to_server, link.clone(), Direction::Requests) => {}
+                () = pump(from_server, to_client, link, Direction::Answers) => {}
                 _ = cuts.changed() => {}
             }
         }
@@ -142,8 +142,8 @@ async fn carry(client: TcpStream, mut road: Road, _open: Arc<()>) {
             }
             let (from_server, to_server) = server.into_split();
             tokio::select! {
-                () = pump(from_client, to_server, road.clone(), Direction::Requests) => {}
-                () = pump(from_server, to_client, road, Direction::Answers) => {}
+                () = pump(from_client, to_server, link.clone(), Direction::Requests) => {}
+                () = pump(from_server, to_client, link, Direction::Answers) => {}
                 _ = cuts.changed() => {}
             }
         }
@@ -153,24 +153,24 @@ async fn carry(client: TcpStream, mut road: Road, _open: Arc<()>) {
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    road: Road,
+    link: Link,
     direction: Direction,
 ) {
-    let Road { mut weather, felt, .. } = road;
-    let is_held = |weather: &Weather| match direction {
-        Direction::Requests => *weather == Weather::Held,
-        Direction::Answers => matches!(weather, Weather::Held | Weather::HalfOpen),
+    let Link { mut network, felt, .. } = link;
+    let is_held = |network: &NetworkState| match direction {
+        Direction::Requests => *network == NetworkState::Held,
+        Direction::Answers => matches!(network, NetworkState::Held | NetworkState::HalfOpen),
     };
     let mut buffer = vec![0; 64 * 1024];
     // An error ends the connection, as a close does.
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
-        let now = *weather.borrow();
+        let now = *network.borrow();
         let Some(piece) = buffer.get(..length) else { return };
         let commits =
             direction == Direction::Requests && piece.windows(COMMIT.len()).any(|window| window == COMMIT);
-        let is_cut = commits && matches!(now, Weather::CutBeforeCommit | Weather::CutAfterCommit);
+        let is_cut = commits && matches!(now, NetworkState::CutBeforeCommit | NetworkState::CutAfterCommit);
         let delay = match now {
-            Weather::Delayed(delay) if direction == Direction::Requests => Some(delay),
+            NetworkState::Delayed(delay) if direction == Direction::Requests => Some(delay),
             _ => None,
         };
         if is_cut || delay.is_some() || is_held(&now) {
@@ -179,10 +179,10 @@ async fn pump(
         if let Some(delay) = delay {
             tokio::time::sleep(delay).await;
         }
-        if weather.wait_for(|weather| !is_held(weather)).await.is_err() {
+        if network.wait_for(|network| !is_held(network)).await.is_err() {
             return;
         }
-        if is_cut && now == Weather::CutBeforeCommit {
+        if is_cut && now == NetworkState::CutBeforeCommit {
             return;
         }
         if to.write_all(piece).await.is_err() || is_cut {
