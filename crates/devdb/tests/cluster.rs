@@ -196,7 +196,7 @@ fn data_of_another_major_version_is_refused_with_its_name() {
     fs::create_dir(folder.path().join("data")).unwrap();
     fs::write(folder.path().join("data/PG_VERSION"), "8\n").unwrap();
     let error = Cluster::open(OpenOptions::durable(folder.path())).unwrap_err().to_string();
-    assert!(error.contains("made by PostgreSQL 8"), "{error}");
+    assert!(error.contains("created by PostgreSQL 8"), "{error}");
 }
 
 #[test]

@@ -230,7 +230,7 @@ async fn key_can_only_be_narrowed() {
 
     assert_eq!(send(&app, &admin, Request::delete(&path), &json!({})).await.status, 204);
     let over = change(&admin, json!({"name": "again"})).await;
-    assert!(over.status == 409 && over.body.contains("make a new one"), "{} {}", over.status, over.body);
+    assert!(over.status == 409 && over.body.contains("create a new key"), "{} {}", over.status, over.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]

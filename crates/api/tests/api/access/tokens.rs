@@ -75,9 +75,9 @@ async fn token_has_the_permissions_of_its_member() {
     let bounded = me(&app, &with_secret(&json!({"sched_scope": "jobs:read"}))).await;
     assert_eq!(bounded.json()["permissions"], json!(["jobs:read"]));
     for (changes, part) in [
-        (json!({"email": "nobody@example.com"}), "no active member"),
-        (json!({"email": "a\u{0}b"}), "no active member"),
-        (json!({"tenant": "acme"}), "no active member"),
+        (json!({"email": "nobody@example.com"}), "not an active member"),
+        (json!({"email": "a\u{0}b"}), "not an active member"),
+        (json!({"tenant": "acme"}), "not an active member"),
         (json!({"exp": 1_000_000_000}), "expired"),
         (json!({"aud": "another"}), "aud"),
     ] {
