@@ -11,9 +11,12 @@ mod access {
     mod isolation;
     pub(crate) mod permissions;
     mod quotas;
+    mod rate_limits;
     mod restraint;
+    mod session_rules;
     mod sessions;
     mod tokens;
+    mod users;
 }
 
 mod definitions {
@@ -28,6 +31,7 @@ mod definitions {
 
 mod jobs {
     mod apply;
+    mod apply_once;
     mod dependencies;
     mod explanations;
     mod gathered;
@@ -41,6 +45,7 @@ mod jobs {
 
 mod operations {
     mod audit_events;
+    mod event_positions;
     mod events;
     mod installation;
     mod leader;
@@ -52,6 +57,7 @@ mod operations {
 mod requests {
     mod bad_requests;
     mod conditions;
+    mod filters;
     mod lists;
     mod once;
     mod singles;

@@ -25,21 +25,19 @@
 //! Each function writes in one transaction. A process that dies before the commit has created
 //! nothing.
 
+mod lock;
+
 use std::borrow::Cow;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{
-    Array, BigInt, Bool, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
-};
 use diesel_async::RunQueryDsl;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
-use super::dispatches::STANDARD_PRIORITY;
+use self::lock::{Found, Locked, Names, wait_for_job};
 use super::insert::{self, NewDispatch, Origin};
 use super::quotas::{self, DispatchesUsedUp, QuotaGrant};
-use super::room::{Instances, Rooms};
+use super::room::Rooms;
 use super::tick::QuotaRequest;
 use crate::connection::pipelined::Pipelined;
 use crate::connection::row_security::Scope;
@@ -48,7 +46,6 @@ use crate::schema::job_dispatch;
 use crate::{Conn, DbError, DbResult};
 use sched_domain::args_schema::{self, Misfit};
 use sched_domain::ids::{DispatchId, JobId, TenantId, time_ordered};
-use sched_domain::job::OverlapPolicy;
 use sched_domain::run_state::Trigger;
 
 /// A trigger of a job.
@@ -131,8 +128,7 @@ pub async fn trigger_batch(conn: &mut Conn, tenant: TenantId, orders: &[Order<'_
     let names = Names::of(orders);
     let pipelined = Pipelined::new(conn);
     let work = async {
-        let lock = names.lock(tenant, false);
-        let found: Vec<Found> = pipelined.begin(scope, lock.load(&mut { pipelined.conn() })).await?;
+        let found = pipelined.begin(scope, names.find(pipelined.conn(), tenant, false)).await?;
         let batch = Batch { tenant, orders, demands: Demands::default() };
         batch.decide_and_write(pipelined.conn(), found).await
     };
@@ -150,135 +146,14 @@ pub async fn trigger(
     order: &Order<'_>,
     demands: Demands<'_>,
 ) -> DbResult<Fate> {
-    let (id, name) = names_of(order);
-    let wait = Wait { tenant, id, name };
-    let job: Option<JobId> = wait.get_result(conn).await.optional()?;
-    let Some(job) = job else { return Ok(Fate::NoSuchJob) };
+    let Some(job) = wait_for_job(conn, tenant, order).await? else { return Ok(Fate::NoSuchJob) };
     let names = Names { ids: vec![Some(job.0)], names: vec![None] };
-    let found: Vec<Found> = names.lock(tenant, true).load(conn).await?;
+    let found = names.find(conn, tenant, true).await?;
     let batch = Batch { tenant, orders: std::slice::from_ref(order), demands };
     match batch.decide_and_write(conn, found).await?.pop() {
         Some(Fate::Busy) | None => Err(corrupt("the job of a single trigger was not locked".to_owned())),
         Some(fate) => Ok(fate),
     }
-}
-
-statement! {
-    /// Raw because the two lookups are one statement with the lock.
-    Wait<'a> = "trigger/trigger_wait.sql", (
-        tenant: TenantId as SqlUuid,
-        id: Option<Uuid> as Nullable<SqlUuid>,
-        name: Option<&'a str> as Nullable<Text>,
-    ) -> SqlUuid
-}
-
-statement! {
-    /// Raw because it skips jobs that other transactions have locked.
-    Lock<'a> = "trigger/triggers_lock.sql", (
-        tenant: TenantId as SqlUuid,
-        standard_priority: i16 as SmallInt,
-        is_alone: bool as Bool,
-        ids: &'a [Option<Uuid>] as Array<Nullable<SqlUuid>>,
-        names: &'a [Option<&'a str>] as Array<Nullable<Text>>,
-    ) -> FoundColumns
-}
-
-#[rustfmt::skip]
-type FoundColumns = (
-    Nullable<SqlUuid>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, Nullable<Jsonb>, Nullable<Text>, SmallInt,
-    Nullable<Text>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Nullable<BigInt>, Nullable<Jsonb>,
-    Nullable<BigInt>, Timestamptz,
-);
-
-/// The job of a trigger: without an id if it does not exist, and with only its id if it is busy.
-#[derive(Queryable)]
-struct Found {
-    job: Option<JobId>,
-    function: Option<String>,
-    is_built_in: Option<bool>,
-    is_active: Option<bool>,
-    args_schema: Option<Value>,
-    queue: Option<String>,
-    priority: i16,
-    overlap_policy: Option<OverlapPolicy>,
-    max_instances: Option<i32>,
-    active: Option<i32>,
-    queued: Option<i32>,
-    start_within_seconds: Option<i32>,
-    version: Option<i64>,
-    args: Option<Value>,
-    /// Runs that the tenant may create in a minute.
-    quota: Option<i64>,
-    now: DateTime<Utc>,
-}
-
-/// A job that is locked.
-struct Locked {
-    id: JobId,
-    function: String,
-    is_built_in: bool,
-    is_active: bool,
-    args_schema: Option<Value>,
-    queue: String,
-    priority: i16,
-    instances: Instances,
-    start_within_seconds: Option<i32>,
-    version: i64,
-    /// Only of a single trigger.
-    args: Option<Value>,
-}
-
-impl Found {
-    fn locked(self) -> Result<Locked, Fate> {
-        let id = self.job.ok_or(Fate::NoSuchJob)?;
-        let locked = || {
-            Some(Locked {
-                id,
-                function: self.function?,
-                is_built_in: self.is_built_in?,
-                is_active: self.is_active?,
-                args_schema: self.args_schema,
-                queue: self.queue?,
-                priority: self.priority,
-                instances: Instances {
-                    overlap_policy: self.overlap_policy?,
-                    max_instances: self.max_instances?,
-                    active: self.active?,
-                    queued: self.queued?,
-                },
-                start_within_seconds: self.start_within_seconds,
-                version: self.version?,
-                args: self.args,
-            })
-        };
-        locked().ok_or(Fate::Busy)
-    }
-}
-
-/// The names of the jobs of triggers, column by column.
-struct Names<'a> {
-    ids: Vec<Option<Uuid>>,
-    names: Vec<Option<&'a str>>,
-}
-
-impl<'a> Names<'a> {
-    fn of(orders: &[Order<'a>]) -> Self {
-        Self {
-            ids: orders.iter().map(|order| names_of(order).0).collect(),
-            names: orders.iter().map(|order| names_of(order).1).collect(),
-        }
-    }
-
-    fn lock(&self, tenant: TenantId, is_alone: bool) -> Lock<'_> {
-        let (ids, names) = (&self.ids, &self.names);
-        Lock { tenant, standard_priority: STANDARD_PRIORITY, is_alone, ids, names }
-    }
-}
-
-/// The text that names the job of a trigger, as an id and as a name.
-fn names_of<'a>(order: &Order<'a>) -> (Option<Uuid>, Option<&'a str>) {
-    // No name contains a NUL, and PostgreSQL rejects one.
-    (order.job.parse().ok(), Some(order.job).filter(|name| !name.contains('\0')))
 }
 
 /// Triggers whose jobs are locked.

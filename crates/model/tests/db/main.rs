@@ -37,6 +37,7 @@ mod dispatching {
     mod commands;
     mod dead_letters;
     mod dependencies;
+    mod dependency_rules;
     mod due;
     mod job_of_dispatch;
     pub(crate) mod line;

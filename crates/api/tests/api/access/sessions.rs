@@ -12,10 +12,10 @@ use test_support::wait_for;
 use crate::access::permissions::make_key;
 use crate::support::{LIMIT, Request, TestApp, pointers, send};
 
-const PASSWORD: &str = "correct horse battery staple";
-const ADA: &str = "ada@example.com";
+pub(super) const PASSWORD: &str = "correct horse battery staple";
+pub(super) const ADA: &str = "ada@example.com";
 
-async fn member(app: &TestApp, email: &str, role: &str) {
+pub(super) async fn member(app: &TestApp, email: &str, role: &str) {
     let made = app.post("/api/v1/users", &json!({"email": email, "password": PASSWORD})).await;
     assert_eq!(made.status, 201, "{}", made.body);
     let path = format!("/api/v1/memberships/{email}");
@@ -24,7 +24,7 @@ async fn member(app: &TestApp, email: &str, role: &str) {
     assert_eq!(put.status, 201, "{}", put.body);
 }
 
-async fn try_from(addr: SocketAddr, from: &str, body: &Value) -> Answer {
+pub(super) async fn try_from(addr: SocketAddr, from: &str, body: &Value) -> Answer {
     let headers = [
         ("authorization", ""),
         ("content-type", "application/json"),
@@ -34,32 +34,32 @@ async fn try_from(addr: SocketAddr, from: &str, body: &Value) -> Answer {
     send(addr, Request::post("/api/v1/sessions").headers(&headers).body(&body.to_string())).await
 }
 
-async fn try_as(addr: SocketAddr, email: &str, password: &str) -> Answer {
+pub(super) async fn try_as(addr: SocketAddr, email: &str, password: &str) -> Answer {
     try_from(addr, "192.0.2.1", &json!({"email": email, "password": password})).await
 }
 
-struct Browser {
-    addr: SocketAddr,
-    cookie: String,
-    csrf: String,
-    id: String,
+pub(super) struct Browser {
+    pub(super) addr: SocketAddr,
+    pub(super) cookie: String,
+    pub(super) csrf: String,
+    pub(super) id: String,
 }
 
 impl Browser {
-    async fn new(app: &TestApp, email: &str) -> Self {
+    pub(super) async fn new(app: &TestApp, email: &str) -> Self {
         let answer = try_as(app.addr, email, PASSWORD).await;
         assert_eq!(answer.status, 201, "{}", answer.body);
         Self::of(app.addr, &answer)
     }
 
-    fn of(addr: SocketAddr, answer: &Answer) -> Self {
+    pub(super) fn of(addr: SocketAddr, answer: &Answer) -> Self {
         let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
         let body = answer.json();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         Self { addr, cookie, csrf: text(&body["csrf_token"]), id: text(&body["session"]["id"]) }
     }
 
-    async fn send(&self, request: Request<'_>, body: &Value) -> Answer {
+    pub(super) async fn send(&self, request: Request<'_>, body: &Value) -> Answer {
         let mut headers =
             vec![("authorization", ""), ("cookie", &*self.cookie), ("content-type", "application/json")];
         headers.extend_from_slice(request.headers);
@@ -69,11 +69,11 @@ impl Browser {
         send(self.addr, request).await
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(super) async fn get(&self, path: &str) -> Answer {
         self.send(Request::get(path), &Value::Null).await
     }
 
-    async fn change(&self, method: &str, path: &str, body: &Value) -> Answer {
+    pub(super) async fn change(&self, method: &str, path: &str, body: &Value) -> Answer {
         self.send(
             Request::new(method, path)
                 .headers(&[("x-csrf-token", &self.csrf), ("sec-fetch-site", "same-origin")]),
@@ -82,7 +82,7 @@ impl Browser {
         .await
     }
 
-    async fn is_refused_within_five_seconds(&self) {
+    pub(super) async fn is_refused_within_five_seconds(&self) {
         let began = sched_runtime::monotonic_clock::monotonic();
         wait_for("the session is refused", LIMIT, async || match self.get("/me").await.status {
             401 => Ok(()),
@@ -93,11 +93,11 @@ impl Browser {
     }
 }
 
-fn code(answer: &Answer) -> (u16, String) {
+pub(super) fn code(answer: &Answer) -> (u16, String) {
     (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
 }
 
-fn refused(status: u16, code: &str) -> (u16, String) {
+pub(super) fn refused(status: u16, code: &str) -> (u16, String) {
     (status, code.to_owned())
 }
 
@@ -391,105 +391,4 @@ async fn user_lists_and_ends_own_sessions() {
     let (key, _) = make_key(&app, bearer(), &spec).await;
     let none = app.send(Request::get("/api/v1/sessions").headers(&[("authorization", &key)])).await;
     assert_eq!(none.json()["items"], json!([]));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn scoped_key_cannot_use_sessions_of_its_user() {
-    let app = TestApp::start().await;
-    member(&app, ADA, "admin").await;
-    let browser = Browser::new(&app, ADA).await;
-    let made = browser.change("POST", "/api-keys", &json!({"name": "ci", "scopes": ["runs:read"]})).await;
-    assert_eq!(made.status, 201, "{}", made.body);
-    let key = format!("Bearer {}", made.json()["key"].as_str().unwrap());
-    let headers = [("authorization", &*key), ("content-type", "application/json")];
-    let change = json!({"old_password": PASSWORD, "new_password": "another horse battery"}).to_string();
-    for (method, path, body) in [
-        ("GET", "/sessions".to_owned(), None),
-        ("DELETE", format!("/sessions/{}", browser.id), None),
-        ("PUT", "/me/password".to_owned(), Some(&*change)),
-    ] {
-        let answer = send(
-            app.addr,
-            Request::new(method, &format!("/api/v1{path}")).headers(&headers).optional_body(body),
-        )
-        .await;
-        assert_eq!(code(&answer), refused(403, "forbidden"), "{method} {path}");
-    }
-    assert_eq!(browser.get("/me").await.status, 200, "the session goes on");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn password_change_and_deactivation_end_all_sessions() {
-    let app = TestApp::start().await;
-    member(&app, ADA, "viewer").await;
-    let (first, second) = (Browser::new(&app, ADA).await, Browser::new(&app, ADA).await);
-    assert_eq!((first.get("/me").await.status, second.get("/me").await.status), (200, 200));
-    let with = |old: &str, new: &str| json!({"old_password": old, "new_password": new});
-    for (body, pointer) in [
-        (with("wrong", "another long password"), "/old_password"),
-        (with(PASSWORD, "short"), "/new_password"),
-        (with(PASSWORD, PASSWORD), "/new_password"),
-    ] {
-        let refused = first.change("PUT", "/me/password", &body).await;
-        assert_eq!(
-            (refused.status, pointers(&refused.json())),
-            (422, vec![pointer.to_owned()]),
-            "{}",
-            refused.body
-        );
-    }
-    let (new, body) = ("another long password", with(PASSWORD, "another long password"));
-    assert_eq!(code(&first.send(Request::put("/me/password"), &body).await), refused(403, "csrf"));
-    let changed = first.change("PUT", "/me/password", &body).await;
-    assert_eq!(changed.status, 200, "{}", changed.body);
-    let renewed = Browser::of(app.addr, &changed);
-    assert_ne!(renewed.cookie, first.cookie);
-    assert_eq!((first.get("/me").await.status, second.get("/me").await.status), (401, 401));
-    assert_eq!(renewed.get("/me").await.status, 200);
-    assert_eq!(renewed.change("DELETE", "/sessions/current", &Value::Null).await.status, 204);
-    assert_eq!(code(&try_as(app.addr, ADA, PASSWORD).await), refused(401, "sign_in_failed"));
-    let again = Browser::of(app.addr, &try_as(app.addr, ADA, new).await);
-    let headers = [("content-type", "application/json")];
-    let path = format!("/api/v1/users/{ADA}");
-    let set = app
-        .send(Request::patch(&path).headers(&headers).body(&json!({"password": PASSWORD}).to_string()))
-        .await;
-    assert_eq!(set.status, 200, "{}", set.body);
-    assert_eq!(again.get("/me").await.status, 401);
-    let last = Browser::new(&app, ADA).await;
-    assert_eq!(last.get("/me").await.status, 200);
-    assert_eq!(app.post(&format!("{path}/deactivate"), &json!({})).await.status, 200);
-    assert_eq!(last.get("/me").await.status, 401);
-    assert_eq!(app.fixture.number("SELECT count(*) FROM sessions").await, 0);
-    assert_eq!(app.fixture.number("SELECT count(*) FROM audit_log WHERE action = 'set_password'").await, 2);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn guesses_of_the_old_password_are_delayed() {
-    let app = TestApp::start().await;
-    member(&app, ADA, "viewer").await;
-    let browser = Browser::new(&app, ADA).await;
-    let body = json!({"old_password": "wrong", "new_password": "another long password"});
-    for _ in 0..5 {
-        assert_eq!(browser.change("PUT", "/me/password", &body).await.status, 422);
-    }
-    assert_eq!(code(&browser.change("PUT", "/me/password", &body).await), refused(429, "too_many_sign_ins"));
-    assert_eq!(code(&try_as(app.addr, ADA, PASSWORD).await), refused(429, "too_many_sign_ins"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn proxied_request_is_not_local() {
-    let app = TestApp::start().await;
-    let none = ("authorization", "");
-    for path in ["/metrics", "/status", "/health/detailed", "/health/%64etailed", "/%68ealth/detailed"] {
-        assert!([200, 503].contains(&app.send(Request::get(path).headers(&[none])).await.status), "{path}");
-        for header in ["forwarded", "x-forwarded-for", "via"] {
-            assert_eq!(
-                app.send(Request::get(path).headers(&[none, (header, "x")])).await.status,
-                401,
-                "{path} {header}"
-            );
-        }
-    }
-    assert_eq!(app.send(Request::get("/health").headers(&[none, ("via", "x")])).await.status, 200);
 }

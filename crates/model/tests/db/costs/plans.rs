@@ -53,7 +53,7 @@ const EXECUTIONS_OF_JOB: [&str; 2] = [
         include_str!("../../../src/running/executions/executions_of_job_oldest.sql")
     ),
 ];
-const TRIGGER_WAIT: &str = include_str!("../../../src/dispatching/trigger/trigger_wait.sql");
+const TRIGGER_WAIT: &str = include_str!("../../../src/dispatching/trigger/lock/trigger_wait.sql");
 const INSERTS: [&str; 2] = [
     concat!(
         include_str!("../../../src/dispatching/insert/insert_dispatches.sql"),
@@ -64,7 +64,7 @@ const INSERTS: [&str; 2] = [
         include_str!("../../../src/dispatching/insert/insert_alone.sql")
     ),
 ];
-const TRIGGERS_LOCK: &str = include_str!("../../../src/dispatching/trigger/triggers_lock.sql");
+const TRIGGERS_LOCK: &str = include_str!("../../../src/dispatching/trigger/lock/triggers_lock.sql");
 
 const ENDING: usize = 8;
 

@@ -1,11 +1,9 @@
 //! Jobs that run after others: writes, rejections, and the effect of ends.
 
-use diesel_async::SimpleAsyncConnection;
 use futures_util::future::join_all;
-use sched_model::definitions::functions::Change;
 use sched_model::dispatching::dependents::{self, DependentsResult, Limits};
 use sched_model::domain::attempt::AttemptOutcome;
-use sched_model::domain::dependency::{After, AfterCondition, AfterMode, MAX_FOLLOWERS};
+use sched_model::domain::dependency::{After, AfterCondition, AfterMode};
 use sched_model::domain::ids::{DispatchId, WorkerId};
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
 use sched_model::domain::timetable::{JobType, SkipReason};
@@ -13,12 +11,12 @@ use sched_model::domain::trace::TraceContext;
 use sched_model::jobs::{self, Job, SaveError, SaveMode, Writing};
 use sched_model::{Conn, transact};
 use serde_json::json;
-use test_support::fixture::{BEGIN, Fixture, Leader, QUEUE, TENANT, ended, settings};
+use test_support::fixture::{Fixture, Leader, QUEUE, TENANT, ended, settings};
 
 const LIMITS: Limits = Limits { ends: 100, dependents: 1_000 };
 
 /// As in `a b! c?`: the success of a, the failure of b, any end of c.
-fn job(name: &str, after: &str) -> JobSettings {
+pub(super) fn job(name: &str, after: &str) -> JobSettings {
     let entry = |word: &str| {
         let on = match word.chars().last().unwrap() {
             '!' => AfterCondition::Failure,
@@ -35,7 +33,7 @@ fn job(name: &str, after: &str) -> JobSettings {
     }
 }
 
-async fn save(conn: &mut Conn, settings: &JobSettings) -> Result<Job, SaveError> {
+pub(super) async fn save(conn: &mut Conn, settings: &JobSettings) -> Result<Job, SaveError> {
     let saved = transact(conn, "test_save", async |conn: &mut Conn| {
         jobs::save(conn, TENANT, settings, Writing::new(SaveMode::Upsert, "tests")).await
     })
@@ -43,7 +41,7 @@ async fn save(conn: &mut Conn, settings: &JobSettings) -> Result<Job, SaveError>
     Ok(saved.job)
 }
 
-async fn refused(world: &Fixture, settings: &JobSettings) -> String {
+pub(super) async fn refused(world: &Fixture, settings: &JobSettings) -> String {
     match save(&mut world.conn().await, settings).await {
         Err(SaveError::Database(error)) => panic!("{error:?}"),
         Err(error) => error.to_string(),
@@ -52,14 +50,14 @@ async fn refused(world: &Fixture, settings: &JobSettings) -> String {
 }
 
 /// Jobs that run after others, with a leader and a worker.
-struct Chain {
-    fixture: Fixture,
-    leader: Leader,
-    worker: WorkerId,
+pub(super) struct Chain {
+    pub(super) fixture: Fixture,
+    pub(super) leader: Leader,
+    pub(super) worker: WorkerId,
 }
 
 impl Chain {
-    async fn with(jobs: &[JobSettings]) -> Self {
+    pub(super) async fn with(jobs: &[JobSettings]) -> Self {
         let fixture = Fixture::new().await;
         let (leader, worker) = (fixture.lead().await, fixture.worker().await);
         for job in jobs {
@@ -68,26 +66,26 @@ impl Chain {
         Self { fixture, leader, worker }
     }
 
-    async fn finish(&self, name: &str, outcome: AttemptOutcome) -> DispatchId {
+    pub(super) async fn finish(&self, name: &str, outcome: AttemptOutcome) -> DispatchId {
         self.start(name).await;
         self.end(outcome, 1).await
     }
 
-    async fn start(&self, name: &str) {
+    pub(super) async fn start(&self, name: &str) {
         let job = jobs::by_name(&self.fixture.conn().await, TENANT, name).await.unwrap().unwrap();
         self.fixture.runs(job.id).insert().await;
     }
 
-    async fn end(&self, outcome: AttemptOutcome, max_attempts: u32) -> DispatchId {
+    pub(super) async fn end(&self, outcome: AttemptOutcome, max_attempts: u32) -> DispatchId {
         let claimed = self.fixture.claim(self.worker, 1).await.remove(0);
         self.fixture.end(&[ended(&claimed, outcome).max_attempts(max_attempts).build()], &[]).await.remove(0)
     }
 
-    async fn follow(&self) -> DependentsResult {
+    pub(super) async fn follow(&self) -> DependentsResult {
         self.follow_some(LIMITS).await
     }
 
-    async fn follow_some(&self, limits: Limits) -> DependentsResult {
+    pub(super) async fn follow_some(&self, limits: Limits) -> DependentsResult {
         let Leader { instance, term } = self.leader;
         let mut conn = self.fixture.conn().await;
         transact(&mut conn, "test_follow", async |conn: &mut Conn| {
@@ -97,13 +95,13 @@ impl Chain {
         .unwrap()
     }
 
-    async fn ran(&self) -> String {
+    pub(super) async fn ran(&self) -> String {
         let ran = "SELECT coalesce(string_agg(j.name, ' ' ORDER BY d.scheduled_for, j.name), '')
                    FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE d.triggered_by = 'dependency'";
         self.fixture.text(ran).await
     }
 
-    async fn count_ends(&self) -> i64 {
+    pub(super) async fn count_ends(&self) -> i64 {
         self.fixture.number("SELECT count(*) FROM job_ends").await
     }
 }
@@ -346,106 +344,4 @@ async fn what_ended_before_a_job_was_to_run_after_it_counts_nothing() {
     chain.fixture.save(&job("b", "a?")).await;
     chain.follow().await;
     assert_eq!(chain.ran().await, "b late");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_job_runs_after_is_read_back_replaced_and_removed() {
-    let world = Fixture::new().await;
-    for name in ["a", "b", "c"] {
-        world.save(&job(name, "")).await;
-    }
-    let both = JobSettings { after_mode: AfterMode::Any, ..job("d", "c! a") };
-    let saved = world.save(&both).await.job;
-    assert_eq!(saved.settings, both, "in the order in which it was written");
-    assert_eq!(world.save(&both).await.change, Change::Unchanged);
-    let flagged = "SELECT string_agg(name, ' ' ORDER BY name) FROM scheduled_jobs WHERE has_dependents";
-    assert_eq!(world.text(flagged).await, "a c");
-
-    world.save(&job("d", "a b")).await;
-    assert_eq!(world.text(flagged).await, "a b");
-    world.save(&job("e", "b?")).await;
-    world.save(&job("d", "")).await;
-    assert_eq!(world.text(flagged).await, "b");
-    assert_eq!(
-        world.rows("SELECT condition, met_by, met_at FROM job_dependencies").await,
-        [["completion", "-", "-"]]
-    );
-    let versions = "SELECT settings->'after'->0->>'job' FROM scheduled_job_versions WHERE version = 1 AND settings->>'name' = 'd'";
-    assert_eq!(world.text(versions).await, "c");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_jobs_that_run_after_others_are_told_by_name() {
-    let world = Fixture::new().await;
-    let a = world.save(&job("a", "")).await.job.id;
-    let b = world.save(&job("b", "")).await.job.id;
-    for (name, after) in [("z", "a!"), ("c", "a b"), ("gone", "a")] {
-        world.save(&job(name, after)).await;
-    }
-    world.sql("UPDATE scheduled_jobs SET deleted_at = now() WHERE name = 'gone'").await;
-    let conn = world.conn().await;
-    let followers = sched_model::definitions::dependencies::followers(&conn, TENANT, &[a, b]).await.unwrap();
-    let told = |id| followers[&id].iter().map(|f| format!("{} {}", f.job, f.on)).collect::<Vec<_>>();
-    assert_eq!(told(a), ["c success", "z failure"]);
-    assert_eq!(told(b), ["c success"]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_do_not_exist_or_wait_themselves_are_refused_and_nothing_is_written() {
-    let world = Fixture::new().await;
-    assert_eq!(refused(&world, &job("b", "a")).await, "after.0.job: there is no job named \"a\"");
-    for (name, after) in [("a", ""), ("b", "a"), ("c", "b"), ("other", "")] {
-        world.save(&job(name, after)).await;
-    }
-    assert_eq!(
-        refused(&world, &job("a", "other c")).await,
-        "after.1.job: the dependencies have a cycle: a → b → c → a"
-    );
-    assert_eq!(
-        refused(&world, &job("b", "c!")).await,
-        "after.0.job: the dependencies have a cycle: b → c → b"
-    );
-    assert_eq!(world.number("SELECT count(*) FROM job_dependencies").await, 2);
-    assert_eq!(world.number("SELECT count(*) FROM scheduled_job_versions").await, 4);
-    // Two paths to one job are no cycle.
-    world.save(&job("c", "a b")).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_circle_that_two_writers_close_together_is_refused_to_the_second() {
-    let world = Fixture::new().await;
-    for (name, after) in [("a", ""), ("x", "a"), ("y", ""), ("b", "y")] {
-        world.save(&job(name, after)).await;
-    }
-    // Neither writes or locks a job of the other.
-    let (mut first, mut second) = (world.conn().await, world.conn().await);
-    first.batch_execute(BEGIN).await.unwrap();
-    jobs::save(&mut first, TENANT, &job("a", "b"), Writing::new(SaveMode::Upsert, "tests")).await.unwrap();
-    let late = job("y", "x");
-    let commit = async {
-        world.wait_for_blocked(1).await;
-        first.batch_execute("COMMIT").await.unwrap();
-    };
-    let (refused, ()) = tokio::join!(save(&mut second, &late), commit);
-    let refused = refused.unwrap_err().to_string();
-    assert!(refused.ends_with(": y → b → a → x → y"), "{refused}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_more_jobs_run_after_one_than_its_end_can_see_to() {
-    let world = Fixture::new().await;
-    world.save(&job("a", "")).await;
-    world
-        .sql(&format!(
-            "INSERT INTO scheduled_jobs (tenant_id, scope, project_id, name, task_function_id, job_type, schedule_config)
-             SELECT tenant_id, scope, project_id, name || n, task_function_id, job_type, schedule_config
-             FROM scheduled_jobs, generate_series(1, {MAX_FOLLOWERS}) AS n;
-             INSERT INTO job_dependencies (tenant_id, job_id, after_job_id, condition)
-             SELECT j.tenant_id, j.id, a.id, 'success' FROM scheduled_jobs j JOIN scheduled_jobs a ON a.name = 'a' WHERE j.name <> 'a'"
-        ))
-        .await;
-    assert_eq!(
-        refused(&world, &job("last", "a")).await,
-        "after.0.job: 1000 jobs already run after \"a\", which is the maximum"
-    );
 }
