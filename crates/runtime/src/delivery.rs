@@ -67,7 +67,7 @@ impl Delivery {
     }
 
     /// Delivers one document and returns the response, from which the caller decides whether the
-    /// server accepted it ([`Self::takes`], [`Self::refuses`]).
+    /// server accepted it ([`Self::record_accepted`], [`Self::record_refused`]).
     pub(crate) async fn post(&mut self, body: Bytes) -> Result<Vec<u8>, Failure> {
         let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
         let answered = async {
