@@ -1,5 +1,5 @@
-//! Definitions that users maintain besides jobs: functions, calendars, templates, projects, queues,
-//! secrets, and pauses.
+//! Definitions besides jobs: functions, calendars, templates, projects, queues, secrets, and
+//! pauses.
 
 pub mod built_in;
 pub mod calendars;

@@ -1,7 +1,6 @@
 //! Health of the installation and totals of a tenant: numbers only.
 //!
-//! Computed on demand. Numbers of all tenants come from a database function that returns two
-//! numbers and no rows.
+//! The numbers of all tenants come from a database function that returns no rows.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -11,23 +10,17 @@ use diesel_async::RunQueryDsl;
 use crate::{Conn, DbResult};
 use sched_domain::ids::{ExecutionId, TenantId, first_of};
 
-/// Health of the installation.
 #[derive(Debug, Clone, PartialEq, Queryable)]
 pub struct Health {
     /// The database's clock.
     pub now: DateTime<Utc>,
     /// Seconds since the leader's last heartbeat; `None` without a leader.
     pub leader_silence: Option<f64>,
-    /// Term of the leader.
     pub term: Option<i64>,
     pub schedulers: i64,
-    /// Workers that run nothing.
     pub idle: i64,
-    /// Workers with running work.
     pub busy: i64,
-    /// Workers that take no new work.
     pub draining: i64,
-    /// Registered workers that are OFFLINE.
     pub offline: i64,
     /// Due time of the job that has been due longest, of all tenants.
     pub oldest_due: Option<DateTime<Utc>>,
@@ -41,22 +34,16 @@ statement! {
     )
 }
 
-/// Health of the installation. Needs no tenant.
 pub async fn load(conn: &mut Conn) -> DbResult<Health> {
     Ok(Look {}.get_result(conn).await?)
 }
 
-/// Worker counts and the age of waiting work.
 #[derive(Debug, Clone, Copy, PartialEq, Queryable)]
 pub struct Fleet {
-    /// Workers that run nothing.
     pub idle: i64,
-    /// Workers with running work.
     pub busy: i64,
-    /// Workers that take no new work.
     pub draining: i64,
-    /// Seconds for which the oldest waiting run has been claimable; 0 if none is. Queued runs are
-    /// not claimable.
+    /// Seconds for which the oldest waiting, not queued, run has been claimable; 0 if none is.
     pub oldest_pending: f64,
 }
 
@@ -64,12 +51,10 @@ statement! {
     LookFleet = "health/health_fleet.sql", () -> (BigInt, BigInt, BigInt, Double)
 }
 
-/// Worker counts and the age of waiting work, of all tenants.
 pub async fn fleet(conn: &mut Conn) -> DbResult<Fleet> {
     Ok(LookFleet {}.get_result(conn).await?)
 }
 
-/// Number of jobs or attempts in one state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Total {
     pub status: String,
@@ -78,11 +63,9 @@ pub struct Total {
     pub average_ms: Option<f64>,
 }
 
-/// Totals of a tenant.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Totals {
     pub jobs: Vec<Total>,
-    /// Its attempts.
     pub runs: Vec<Total>,
 }
 
@@ -90,7 +73,7 @@ statement! {
     Count = "health/metrics.sql", (tenant: TenantId as SqlUuid, first: ExecutionId as SqlUuid) -> (Text, Text, BigInt, Nullable<Double>)
 }
 
-/// Totals of a tenant: its current jobs, and its finished attempts with a claim since `since`.
+/// Current jobs of a tenant, and its finished attempts with a claim since `since`.
 pub async fn totals(conn: &mut Conn, tenant: TenantId, since: DateTime<Utc>) -> DbResult<Totals> {
     let rows: Vec<(String, String, i64, Option<f64>)> =
         Count { tenant, first: ExecutionId(first_of(since)) }.load(conn).await?;

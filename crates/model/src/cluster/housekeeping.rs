@@ -1,11 +1,9 @@
 //! Housekeeping settings: the leader stores its retention settings for the built-in jobs.
 //!
-//! The settings are those of schedulers. The built-in jobs run on workers, and must not delete by
-//! their own settings what a scheduler was configured to keep. So the leader writes its settings
-//! ([`store`]), in fenced transactions, and the jobs read them ([`load`]). In the other direction, a
-//! job that has deleted all expired data writes a mark ([`note_retained`]), and the leader does the
-//! work itself while there is no fresh mark. There is one row; a process that dies leaves it
-//! unchanged.
+//! Built-in jobs run on workers and must not delete by their own settings. The leader writes its
+//! settings ([`store`]) in fenced transactions, and the jobs read them ([`load`]). A job that has
+//! deleted all expired data writes a mark ([`note_retained`]). Without a fresh mark the leader does
+//! the work itself. There is one row; a process that dies leaves it unchanged.
 
 use std::time::Duration;
 
@@ -17,14 +15,11 @@ use crate::schema::housekeeping;
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::retention::{HistoryExpiry, Retention};
 
-/// Retention settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Housekeeping {
-    /// Retention of finished runs and their data.
     pub retention: Retention,
-    /// Retention of idempotency keys; whole seconds.
+    /// Whole seconds.
     pub idempotency_keys: Duration,
-    /// What to do with expired months of history.
     pub expiry: HistoryExpiry,
     /// Silence after which a standby's registration is removed; whole seconds.
     pub stale_scheduler: Duration,
@@ -83,8 +78,7 @@ impl Row {
     }
 }
 
-/// Stores the leader's settings if they differ from the stored ones; returns whether it wrote. Call
-/// it in a fenced transaction.
+/// Stores the settings if they differ; returns whether it wrote. Call it in a fenced transaction.
 pub async fn store(conn: &mut Conn, settings: &Housekeeping) -> DbResult<bool> {
     let row = Row::of(settings);
     let stored: Option<Row> =
@@ -115,9 +109,7 @@ pub async fn note_retained(conn: &mut Conn) -> DbResult<()> {
     Ok(())
 }
 
-/// Whether there is such a mark within `time`.
-///
-/// A mark from the future, left by a clock that was set back, does not count.
+/// Ignores a mark from the future, left by a clock that was set back.
 pub async fn was_retained_within(conn: &mut Conn, time: Duration) -> DbResult<bool> {
     let marks: Option<(Option<DateTime<Utc>>, DateTime<Utc>)> = housekeeping::table
         .select((housekeeping::retained_at, database_clock::clock_timestamp()))

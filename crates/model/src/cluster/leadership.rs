@@ -1,12 +1,11 @@
 //! Scheduler processes and their leadership.
 //!
-//! At most one row is the leader's, enforced by a partial unique index. A take-over locks that row
-//! `FOR UPDATE`, which waits for the leader's transactions in flight, because each of those holds
-//! it `FOR KEY SHARE` ([`crate::dispatching::tick::fence`]). Renewals are plain updates and
-//! conflict with neither. Terms come from a sequence and are never reused. A heartbeat counts as
-//! expired when it is older than the lease, or further in the future than the lease. So after the
-//! database's clock was set back, live schedulers renew at once and only dead ones keep a heartbeat
-//! from the future.
+//! A partial unique index allows at most one leader. A take-over locks its row `FOR UPDATE`, which
+//! waits for the leader's transactions in flight: each holds it `FOR KEY SHARE`
+//! ([`crate::dispatching::tick::fence`]). Renewals are plain updates and conflict with neither.
+//! Terms come from a sequence and are never reused. A heartbeat expires when it is older than the
+//! lease, or further in the future than the lease. After the database's clock was set back, live
+//! schedulers renew at once, and only dead ones keep a heartbeat from the future.
 
 use std::time::Duration;
 
@@ -22,7 +21,6 @@ use crate::{Conn, DbError, DbResult, connection::transaction};
 use sched_domain::ids::{InstanceId, Term};
 use sched_domain::instance::TermEnd;
 
-/// Registration of a scheduler.
 #[derive(Debug, Clone, Insertable)]
 #[diesel(table_name = scheduler_instances, check_for_backend(diesel::pg::Pg))]
 pub struct NewInstance {
@@ -35,7 +33,6 @@ pub struct NewInstance {
     pub version: String,
 }
 
-/// A registered scheduler.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = scheduler_instances, check_for_backend(diesel::pg::Pg))]
 pub struct Instance {
@@ -61,30 +58,25 @@ impl Instance {
     }
 }
 
-/// Result of [`take_over`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TakeOver {
-    /// This scheduler leads, with this term.
     Leading(Term),
-    /// Another scheduler leads and its lease holds, or it was faster.
+    /// Another scheduler's lease holds, or it was faster.
     Held,
 }
 
-/// Result of [`heartbeat`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heartbeat {
     /// Recorded; the term belongs to this scheduler if it leads.
     Recorded {
-        /// The term of this scheduler according to the database.
         term: Option<Term>,
-        /// Start of the term, by the database's clock.
         leader_since: Option<DateTime<Utc>>,
         /// An operator requested that this scheduler steps down from this term.
         step_down: bool,
         /// The database's clock.
         at: DateTime<Utc>,
     },
-    /// The row of this scheduler was removed because it seemed dead. Register again.
+    /// The row was removed because this scheduler seemed dead. Register again.
     Unregistered,
 }
 
@@ -108,11 +100,10 @@ statement! {
 
 /// Records a heartbeat; for the leader this renews the lease.
 ///
-/// `clock_offset` is the last measured offset in seconds of the database's clock ahead of the
-/// host's, stored for operators.
+/// `clock_offset`: seconds of the database's clock ahead of the host's, for operators.
 ///
 /// # Errors
-/// The caller must not assume that the lease was renewed.
+/// The caller must not assume a renewed lease.
 pub async fn heartbeat(conn: &mut Conn, id: InstanceId, clock_offset: Option<f64>) -> DbResult<Heartbeat> {
     type Row = (Option<Term>, Option<DateTime<Utc>>, Option<Term>, DateTime<Utc>);
     let row: Option<Row> = Renew { clock_offset, id }.get_result(conn).await.optional()?;
@@ -125,12 +116,11 @@ pub async fn heartbeat(conn: &mut Conn, id: InstanceId, clock_offset: Option<f64
 }
 
 statement! {
-    /// Stores the request in the leader's row.
     RequestStepDown = "leadership/leader_request_step_down.sql", () -> SqlUuid
 }
 
-/// Requests that the leader steps down, and returns it; `None` without a leader. A second request
-/// in one term keeps the first.
+/// Requests that the leader steps down, and returns it. A second request in one term keeps the
+/// first.
 pub async fn request_step_down(conn: &mut Conn) -> DbResult<Option<Instance>> {
     let Some(id) = RequestStepDown {}.get_result::<InstanceId>(conn).await.optional()? else {
         return Ok(None);
@@ -139,8 +129,8 @@ pub async fn request_step_down(conn: &mut Conn) -> DbResult<Option<Instance>> {
     Ok(row.select(Instance::as_select()).get_result(conn).await.optional()?)
 }
 
-/// Whether a scheduler other than the leader would take over: it sent a heartbeat within a lease,
-/// and did not step down recently.
+/// Whether another scheduler would take over: it sent a heartbeat within a lease and did not step
+/// down recently.
 pub async fn has_standby(conn: &mut Conn, lease: Duration) -> DbResult<bool> {
     Ok(HasStandby { lease_seconds: lease.as_secs_f64() }.get_result(conn).await?)
 }
@@ -150,7 +140,6 @@ statement! {
 }
 
 statement! {
-    /// The leader's row, without and with a lock.
     Leader = "leadership/leader.sql", (lease_seconds: f64 as Double) -> (BigInt, Bool)
 }
 statement! {
@@ -166,7 +155,6 @@ statement! {
     LockTerm = "leadership/leader_lock_term.sql", (id: InstanceId as SqlUuid, term: Term as BigInt) -> BigInt
 }
 
-/// The new term, and the previous one.
 #[derive(Queryable)]
 struct NewTerm {
     term: Term,
@@ -214,8 +202,7 @@ pub async fn take_over(conn: &mut Conn, id: InstanceId, lease: Duration) -> DbRe
             None => {}
         }
         let new_term: Option<NewTerm> = Lead { id }.get_result(conn).await.optional()?;
-        // The row of this scheduler was removed because it seemed dead: it must register again
-        // first.
+        // The row was removed because this scheduler seemed dead: it must register again first.
         let Some(new_term) = new_term else { return Ok(TakeOver::Held) };
         append::append(conn, &[leader_changed(id, &new_term)]).await?;
         Ok(TakeOver::Leading(new_term.term))
@@ -231,7 +218,7 @@ pub async fn take_over(conn: &mut Conn, id: InstanceId, lease: Duration) -> DbRe
 /// it led.
 ///
 /// # Errors
-/// The lease then expires automatically.
+/// The lease expires.
 pub async fn resign(conn: &mut Conn, id: InstanceId, term: Term) -> DbResult<bool> {
     transaction::transact(conn, "resign", async |conn: &mut Conn| {
         let ours: Option<Term> = LockTerm { id, term }.get_result(conn).await.optional()?;
@@ -243,7 +230,7 @@ pub async fn resign(conn: &mut Conn, id: InstanceId, term: Term) -> DbResult<boo
     .await
 }
 
-/// Removes the registration of a scheduler that stops. A leader resigns first.
+/// Removes a scheduler that stops. A leader resigns first.
 ///
 /// # Errors
 /// The row is removed later as stale.
@@ -254,24 +241,21 @@ pub async fn unregister(conn: &mut Conn, id: InstanceId) -> DbResult<()> {
 }
 
 statement! {
-    /// Removes standbys that have long been silent.
     RemoveStale = "leadership/instances_remove_stale.sql", (seconds: f64 as Double) -> SqlUuid
 }
 
-/// Removes registrations of schedulers that have been silent for `silence` and do not lead; returns
-/// them.
+/// Removes and returns silent schedulers that do not lead.
 pub async fn remove_stale(conn: &mut Conn, silence: Duration) -> DbResult<Vec<InstanceId>> {
     Ok(RemoveStale { seconds: silence.as_secs_f64() }.load(conn).await?)
 }
 
-/// All registered schedulers, the leader first.
+/// The leader first.
 pub async fn list(conn: &mut Conn) -> DbResult<Vec<Instance>> {
     let table = scheduler_instances::table;
     let order = (scheduler_instances::is_leader.desc(), scheduler_instances::started_at.asc());
     Ok(table.order(order).limit(1000).select(Instance::as_select()).load(conn).await?)
 }
 
-/// The scheduler with this id, if it is registered.
 pub async fn by_id(conn: &mut Conn, id: InstanceId) -> DbResult<Option<Instance>> {
     let found = scheduler_instances::table.find(id).select(Instance::as_select());
     Ok(found.get_result(conn).await.optional()?)

@@ -1,8 +1,7 @@
 //! Overview: the state of an installation, and what in it needs an operator.
 //!
-//! Reads only. Waiting and running runs are counted through the indexes of waiting runs and the
-//! claims of workers, never in the whole table. The numbers come from adjacent moments, not from
-//! one snapshot.
+//! Waiting and running runs are counted through the indexes of waiting runs and the claims of
+//! workers, never in the whole table. The numbers are not one snapshot.
 
 use std::collections::HashMap;
 
@@ -16,24 +15,17 @@ use crate::{Conn, DbResult, explain::blockers};
 use sched_domain::explain::waits::QueueFacts;
 use sched_domain::ids::TenantId;
 
-/// Counts of a tenant's jobs and runs, and of the processes that serve it.
 #[derive(Debug, Clone, Queryable)]
 pub struct Counts {
     /// The database's clock.
     pub now: DateTime<Utc>,
-    /// Jobs that fire.
     pub jobs_active: i64,
     /// Disabled or paused jobs.
     pub jobs_inactive: i64,
-    /// Jobs that the scheduler disabled automatically.
     pub jobs_quarantined: i64,
-    /// Waiting runs.
     pub dispatches_pending: i64,
-    /// Running runs.
     pub dispatches_running: i64,
-    /// When the next job is due.
     pub next_run_at: Option<DateTime<Utc>>,
-    /// Live workers.
     pub workers_online: i64,
     pub schedulers: i64,
     /// Seconds since the last heartbeat of the current or last leader; `None` without one.
@@ -44,13 +36,10 @@ pub struct Counts {
 #[derive(Debug, Clone)]
 pub struct Waiting {
     pub queue: QueueFacts,
-    /// Number of waiting runs.
     pub waiting: i64,
-    /// Since when the oldest run has been claimable.
     pub oldest_claimable_at: Option<DateTime<Utc>>,
 }
 
-/// A job that the scheduler disabled automatically.
 #[derive(Debug, Clone, Queryable)]
 pub struct Quarantined {
     pub name: String,
@@ -67,12 +56,11 @@ statement! {
     WaitingQueues = "overview/overview_waiting.sql", (tenant: TenantId as SqlUuid) -> (Text, BigInt, Nullable<Timestamptz>)
 }
 
-/// Counts for one tenant.
 pub async fn counts(conn: &mut Conn, tenant: TenantId) -> DbResult<Counts> {
     Ok(CountAll { tenant }.get_result(conn).await?)
 }
 
-/// Queues of a tenant that have waiting runs or are paused or limited; by name.
+/// By name.
 pub async fn waiting(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<Waiting>> {
     let rows: Vec<(String, i64, Option<DateTime<Utc>>)> = WaitingQueues { tenant }.load(conn).await?;
     let names: Vec<String> = rows.iter().map(|(name, _, _)| name.clone()).collect();
@@ -87,7 +75,7 @@ pub async fn waiting(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<Waiting>
     Ok(waiting.collect())
 }
 
-/// Jobs of a tenant that the scheduler disabled automatically, at most `limit`, by name.
+/// By name.
 pub async fn quarantined(conn: &mut Conn, tenant: TenantId, limit: i64) -> DbResult<Vec<Quarantined>> {
     use scheduled_jobs as j;
     let found = j::table

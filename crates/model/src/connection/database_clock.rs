@@ -10,7 +10,6 @@ diesel::define_sql_function! {
     fn clock_timestamp() -> Timestamptz;
 }
 
-/// The current time by the database's clock.
 pub async fn now(conn: &Conn) -> DbResult<DateTime<Utc>> {
     Ok(diesel::select(clock_timestamp()).get_result(&mut { conn }).await?)
 }

@@ -1,15 +1,13 @@
 //! Database errors, by what the caller can do about them.
 //!
-//! The driver reports constraint names and a few kinds; for the rest it has only the server's
-//! message. [`DbError::from`] is the only place that reads such messages, and `tests/db/connection/errors.rs`
-//! provokes each of them on a real server.
+//! The driver reports constraint names and a few kinds. Only [`DbError::from`] reads server
+//! messages; `tests/db/connection/errors.rs` provokes each on a real server.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
-    /// No connection was available, or the current one broke. Whether a commit in flight took
-    /// effect is unknown.
+    /// No connection, or the current one broke. Whether a commit in flight took effect is unknown.
     #[error("the database cannot be reached")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Serialization failure or deadlock: nothing was written; run the transaction again.
@@ -18,7 +16,6 @@ pub enum DbError {
     /// A statement or a lock exceeded the timeout in the settings.
     #[error("the database did not answer in time")]
     TimedOut(#[source] DieselError),
-    /// A unique key, foreign key or CHECK rejected the write.
     #[error("constraint {name} rejected the write")]
     Constraint {
         name: String,
@@ -26,16 +23,14 @@ pub enum DbError {
         #[source]
         source: DieselError,
     },
-    /// The requested row does not exist.
     #[error("no such row")]
     NotFound,
     /// The term of this leader is over; nothing was written.
     #[error("the term of leadership is over")]
     TermOver,
-    /// A row has a value that this program never writes: another program wrote it, or a defect.
+    /// A value that this program never writes: from another program or a defect.
     #[error("{what} cannot be read: {reason}")]
     Corrupt { what: String, reason: String },
-    /// Any other error of the database or the driver.
     #[error("the database rejected the statement")]
     Other(#[source] DieselError),
 }
@@ -49,14 +44,12 @@ pub enum ConstraintKind {
 }
 
 impl DbError {
-    /// For data that was read before a lock and changed before the lock was held: the transaction
-    /// runs again and reads it again.
+    /// For data that changed between a read and the lock: the transaction runs again.
     #[must_use]
     pub(crate) const fn outdated() -> Self {
         Self::Collision(DieselError::RollbackTransaction)
     }
 
-    /// Whether the whole transaction can be run again.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Collision(_))
@@ -68,7 +61,7 @@ impl DbError {
         matches!(self, Self::Unavailable(_))
     }
 
-    /// Whether the server accepts no writes: it is a standby, or is set to read-only.
+    /// A standby, or a server set to read-only.
     #[must_use]
     pub fn is_of_read_only_server(&self) -> bool {
         let Self::Unavailable(source) = self else { return false };
@@ -84,7 +77,6 @@ impl DbError {
         super::pool::with_causes(self)
     }
 
-    /// Name of the constraint that rejected the write, if any.
     #[must_use]
     pub fn constraint(&self) -> Option<&str> {
         match self {
@@ -134,8 +126,7 @@ impl From<DieselError> for DbError {
     }
 }
 
-/// Classifies errors without a kind from the driver. The messages are in English, because
-/// [`super::pool`] sets `lc_messages`.
+/// For errors without a kind. Messages are in English: [`super::pool`] sets `lc_messages`.
 fn classify(message: &str) -> Class {
     const OUTAGES: &[&str] = &[
         "connection closed",
@@ -146,7 +137,7 @@ fn classify(message: &str) -> Class {
         "sorry, too many clients",
         "remaining connection slots are reserved",
         "could not receive data",
-        // The server lacks a resource: the statement is correct and can be repeated.
+        // The server lacks a resource: the statement can be repeated.
         "could not extend file",
         "could not write",
         "could not open file",

@@ -1,8 +1,8 @@
 //! Parts of statements that the query builder cannot express, with a static identity.
 //!
-//! `diesel::dsl::sql` forces PostgreSQL to prepare the surrounding statement again at every
-//! execution, which costs a round trip and a plan each time. The text of a fragment is constant, so
-//! the surrounding statement is prepared once per connection.
+//! `diesel::dsl::sql` makes PostgreSQL prepare the surrounding statement at every execution: a
+//! round trip and a plan. A fragment's text is constant, so the statement is prepared once per
+//! connection.
 
 /// Declares an expression without parameters: a unit struct, its SQL type, its text.
 macro_rules! fragment {

@@ -1,10 +1,9 @@
 //! Selects, among the servers in a database URL, the one that accepts writes.
 //!
-//! One of several servers is the primary, the rest are standbys. Each is tried in turn, starting
-//! with the last primary. Each gets its share of the timeout, so a silent server (its machine is
-//! gone, so no refusal arrives) does not use up the time of the rest. A standby is skipped at once,
-//! because its data may be old and it accepts no writes. This affects new connections only:
-//! existing ones end with their server, or are dropped when the server turns out to be read-only
+//! Each server is tried in turn, starting with the last primary. Each gets its share of the
+//! timeout, so a silent server does not use up the time of the rest. A standby is skipped: its data
+//! may be old and it accepts no writes. This affects new connections only. Existing ones end with
+//! their server, or are dropped when it turns out to be read-only
 //! ([`crate::connection::transaction`]).
 
 use std::sync::Arc;
@@ -14,10 +13,8 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 
-/// URL parameter for the kind of server.
 const KIND_OF_SERVER: &str = "target_session_attrs";
 
-/// The servers of one URL.
 #[derive(Clone)]
 pub(crate) struct Servers {
     each: Vec<Config>,
@@ -28,11 +25,7 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Parses the URL; `prepare` sets the common options. `limit` is the timeout of all servers
-    /// together.
-    ///
-    /// # Errors
-    /// The URL is invalid.
+    /// `limit` is the timeout of all servers together.
     pub(crate) fn of(
         url: &str,
         limit: Duration,
@@ -50,27 +43,26 @@ impl Servers {
         let count = u32::try_from(each.len()).unwrap_or(u32::MAX).max(1);
         let share = limit / count;
         for config in &mut each {
-            // A URL that names several servers and stays whole gets this timeout for each of them
-            // from the driver.
+            // The driver applies the timeout to each server of a URL that stays whole.
             let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
             config.connect_timeout(share / hosts);
         }
         Ok(Self { each, last: Arc::new(AtomicUsize::new(0)), share })
     }
 
-    /// Host and port of each server; a Unix socket counts as `localhost`.
+    /// A Unix socket counts as `localhost`.
     pub(crate) fn places(&self) -> Vec<(String, u16)> {
         self.each.iter().flat_map(places).collect()
     }
 
-    /// Tries one server after another with `connect`; returns the first success, or the last error.
+    /// Returns the first success, or the last error.
     pub(crate) async fn first<T, F>(&self, connect: impl Fn(Config) -> F) -> Result<T, NoServer>
     where
         F: Future<Output = Result<T, tokio_postgres::Error>>,
     {
         let count = self.each.len();
         let mut last = NoServer::Late(self.share);
-        // A race with another connection that updates this value is harmless.
+        // A race on this value is harmless.
         let begin = self.last.load(Ordering::Relaxed);
         for (position, config) in self.each.iter().enumerate().cycle().skip(begin).take(count) {
             match tokio::time::timeout(self.share, connect(config.clone())).await {
@@ -95,20 +87,18 @@ fn places(config: &Config) -> Vec<(String, u16)> {
     });
     let addresses = config.get_hostaddrs().iter().map(ToString::to_string);
     let ports = config.get_ports();
-    // No port or one port applies to all servers; else each has its own port, and each may have a
-    // name and an address.
+    // No port or one port applies to all servers; else each has its own port, and may have a name
+    // and an address.
     let port = |position: usize| ports.get(position).or(ports.first()).copied().unwrap_or(5432);
     let numbered = names.enumerate().chain(addresses.enumerate());
     numbered.map(|(position, host)| (host, port(position))).collect()
 }
 
-/// Why no server is usable: the error of the last one.
+/// The error of the last server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoServer {
-    /// The server refused the connection.
     #[error("no server accepts writes")]
     Refused(#[source] tokio_postgres::Error),
-    /// The server did not answer.
     #[error("no server answered within {0:?}")]
     Late(Duration),
 }

@@ -1,9 +1,8 @@
 //! The schema version: applies, reverts and checks migrations.
 //!
-//! Only `schedctl migrate` changes the schema. Daemons call [`check`] at startup and refuse to run
-//! on a missing, older or newer schema. Migrations run on their own connection under an advisory
-//! lock, so two operators cannot migrate at once. The lock ends with the connection, even after a
-//! crash.
+//! Only `schedctl migrate` changes the schema. Daemons refuse to start on a missing, older or newer
+//! schema ([`check`]). Migrations run on their own connection under an advisory lock, so two
+//! operators cannot migrate at once. The lock ends with the connection, even after a crash.
 
 use std::time::Duration;
 
@@ -15,36 +14,30 @@ use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use crate::connection::role_error::RoleError;
 use crate::{Conn, Database, DbError, DbResult};
 
-/// The migrations in this build.
 const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations");
 
-/// Key of the advisory lock for migrations: "sched" in ASCII.
+/// "sched" in ASCII.
 const MIGRATION_LOCK: i64 = 495_589_025_124;
-/// Number of tries for the lock, and the pause between two tries: about ten seconds in all.
+/// About ten seconds in all.
 const MIGRATION_LOCK_LOOKS: u32 = 100;
 const MIGRATION_LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationState {
-    /// Migrations are ordered by version.
     pub version: String,
     /// Includes the version.
     pub name: String,
-    /// Whether the database has it.
     pub is_applied: bool,
-    /// Whether this program knows it; false for migrations of a newer release.
+    /// False for migrations of a newer release.
     pub is_known: bool,
 }
 
-/// Why a daemon cannot run on this schema or connection.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    /// The database has no schema of this program.
     #[error("the database has no schema yet; run `schedctl migrate up`")]
     Missing,
     #[error("the database schema is {pending} migrations behind this program; run `schedctl migrate up`")]
     Older { pending: usize },
-    /// The database has migrations that this program does not know.
     #[error(
         "the database schema is newer than this program (it has {newest}); install the release that created it, or revert it \
          with that release's `schedctl migrate down`"
@@ -56,7 +49,6 @@ pub enum SchemaError {
          and prepared statements; set the pooler to session mode, or connect to the server directly"
     )]
     SharedSessions,
-    /// The database role sees too much or too little.
     #[error(transparent)]
     Role(#[from] RoleError),
     #[error(transparent)]
@@ -65,9 +57,9 @@ pub enum SchemaError {
 
 /// Why a migration failed.
 ///
-/// Earlier migrations stay applied, and the failed one left nothing, with one exception. A
-/// migration that creates an index concurrently leaves an invalid index, which the operator must
-/// drop (`migrations/README.md`).
+/// Earlier migrations stay applied, and the failed one left nothing, with one exception: a
+/// concurrent index build leaves an invalid index, which the operator must drop
+/// (`migrations/README.md`).
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
     #[error("a migration failed")]
@@ -78,7 +70,6 @@ pub enum MigrationError {
     Database(#[from] DbError),
 }
 
-/// How many migrations to revert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steps {
     Some(usize),
@@ -86,7 +77,7 @@ pub enum Steps {
     All,
 }
 
-/// Applies every pending migration; returns their names, oldest first. Needs a multi-threaded
+/// Applies every pending migration; returns the names, oldest first. Needs a multi-threaded
 /// runtime.
 pub async fn up(database: &Database) -> Result<Vec<String>, MigrationError> {
     let mut harness = harness(database).await?;
@@ -99,8 +90,7 @@ pub async fn up(database: &Database) -> Result<Vec<String>, MigrationError> {
     Ok(applied)
 }
 
-/// Reverts the latest `steps` migrations; returns their names, newest first. Needs a multi-threaded
-/// runtime.
+/// Reverts the latest `steps`; returns the names, newest first. Needs a multi-threaded runtime.
 pub async fn down(database: &Database, steps: Steps) -> Result<Vec<String>, MigrationError> {
     let mut harness = harness(database).await?;
     in_blocking(move || {
@@ -117,7 +107,7 @@ pub async fn down(database: &Database, steps: Steps) -> Result<Vec<String>, Migr
     .await
 }
 
-/// Every migration that this program or the database knows, oldest first.
+/// Oldest first.
 pub async fn status(conn: &mut Conn) -> DbResult<Vec<MigrationState>> {
     let applied = applied_versions(conn).await?;
     let known = known_migrations();
@@ -142,9 +132,6 @@ pub async fn status(conn: &mut Conn) -> DbResult<Vec<MigrationState>> {
 }
 
 /// Checks whether this program can run on the current schema.
-///
-/// # Errors
-/// The schema does not fit; the error names the command that fixes it.
 pub async fn check(conn: &mut Conn) -> Result<(), SchemaError> {
     check_states(&status(conn).await?)
 }
@@ -152,7 +139,7 @@ pub async fn check(conn: &mut Conn) -> Result<(), SchemaError> {
 /// Checks whether this program can run on a schema with these migrations.
 ///
 /// # Errors
-/// The schema does not fit; the error names the command that fixes it.
+/// The error names the command that fixes the schema.
 pub fn check_states(states: &[MigrationState]) -> Result<(), SchemaError> {
     if let Some(newest) = states.iter().rfind(|state| !state.is_known) {
         return Err(SchemaError::Newer { newest: newest.name.clone() });
@@ -169,8 +156,8 @@ async fn harness(database: &Database) -> DbResult<AsyncMigrationHarness<Conn>> {
     // A migration may take longer than the statement timeout of a daemon.
     conn.batch_execute("SET statement_timeout = 0").await?;
     let mut looks = MIGRATION_LOCK_LOOKS;
-    // Polls for the lock instead of waiting in the server: a concurrent index build waits for every
-    // statement in progress, and so for a statement that waits for the index build.
+    // Polls instead of waiting in the server: a concurrent index build waits for every statement in
+    // progress, and so for one that waits for the lock.
     while let Err(error) = lock(&mut conn).await {
         looks -= 1;
         if looks == 0 || !matches!(error, DbError::TimedOut(_)) {
@@ -188,8 +175,7 @@ async fn lock(conn: &mut Conn) -> DbResult<()> {
     Ok(conn.batch_execute(&lock).await?)
 }
 
-/// The migration harness drives an async connection from synchronous code, which is allowed only
-/// outside the async threads.
+/// The migration harness blocks, which is allowed only outside the async threads.
 async fn in_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
 ) -> Result<T, MigrationError> {
@@ -210,11 +196,8 @@ fn known_migrations() -> Vec<(String, String)> {
 }
 
 diesel::table! {
-    /// Written by the migration library.
     __diesel_schema_migrations (version) {
-        /// Version of an applied migration.
         version -> Text,
-        /// When it was applied.
         run_on -> Timestamp,
     }
 }

@@ -1,9 +1,9 @@
 //! Notifications: hints that data may have changed.
 //!
-//! A hint is never the truth. A lost hint costs latency up to the poll interval and nothing else. A
-//! listener that reconnects therefore reports [`Hint::Reconnected`], and its user polls at once.
-//! Senders use a separate statement after the commit, because a NOTIFY inside a transaction takes a
-//! lock that serializes all commits. That statement does not wait for a disk flush.
+//! A lost hint costs latency up to the poll interval and nothing else. A listener that reconnects
+//! reports [`Hint::Reconnected`], and its user polls at once. Senders use a separate statement
+//! after the commit: a NOTIFY inside a transaction takes a lock that serializes all commits. That
+//! statement does not wait for a disk flush.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -33,52 +33,48 @@ pub const NOTIFICATIONS_CHANNEL: &str = "sched_notifications";
 /// A user requested the cancellation of running work; the payload is its worker.
 pub const CANCEL_CHANNEL: &str = "sched_cancel";
 
-/// Item of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
-    /// A notification arrived.
-    Notified { channel: String, payload: String },
-    /// The listener has (re)connected: it may have missed notifications.
+    Notified {
+        channel: String,
+        payload: String,
+    },
+    /// Notifications may have been missed.
     Reconnected,
     /// The listener receives nothing until it reconnects.
     Disconnected,
 }
 
 statement! {
-    /// Notifies one channel once per payload.
     Notify<'a> = "notify/notify.sql", (channel: &'a str as Text, payloads: &'a [String] as Array<Text>) -> diesel::sql_types::Bool
 }
 
-/// Notifies workers that runs may be waiting in `queues`. Call it after the commit, in its own
-/// statement.
+/// Notifies workers that runs may be waiting in `queues`. Call it after the commit.
 ///
 /// # Errors
-/// The hint is lost, and nothing else.
+/// The hint is lost.
 pub async fn dispatches_waiting(conn: &mut Conn, queues: &[String]) -> DbResult<()> {
     notify(conn, DISPATCH_CHANNEL, queues).await
 }
 
-/// Notifies workers that claimed runs wait again, in any queue. Call it after the commit, in its
-/// own statement.
+/// Notifies workers that claimed runs wait again, in any queue. Call it after the commit.
 ///
 /// # Errors
-/// The hint is lost, and nothing else.
+/// The hint is lost.
 pub async fn dispatches_wait_again(conn: &mut Conn) -> DbResult<()> {
     notify(conn, DISPATCH_CHANNEL, &[String::new()]).await
 }
 
-/// Notifies workers that some of their running work must stop. Call it after the commit, in its own
-/// statement.
+/// Notifies workers that some of their running work must stop. Call it after the commit.
 ///
 /// # Errors
-/// The hint is lost; the workers learn of it at their next heartbeat.
+/// The hint is lost; the workers find the cancellations at their next heartbeat.
 pub async fn cancellations(conn: &mut Conn, workers: &[WorkerId]) -> DbResult<()> {
     let workers: Vec<String> = workers.iter().map(ToString::to_string).collect();
     notify(conn, CANCEL_CHANNEL, &workers).await
 }
 
-/// Notifies the leader that schedules may have changed, as writes of jobs do. Call it after the
-/// commit, in its own statement.
+/// Notifies the leader that schedules may have changed. Call it after the commit.
 ///
 /// # Errors
 /// The hint is lost; the leader finds the change at its next poll.
@@ -86,8 +82,7 @@ pub async fn jobs_changed(conn: &mut Conn) -> DbResult<()> {
     notify(conn, JOBS_CHANNEL, &[String::new()]).await
 }
 
-/// Notifies the leader that jobs with dependents have ended. Call it after the commit, in its own
-/// statement.
+/// Notifies the leader that jobs with dependents have ended. Call it after the commit.
 ///
 /// # Errors
 /// The hint is lost; the leader finds the ends at its next poll.
@@ -103,8 +98,7 @@ pub async fn recovery_requested(conn: &mut Conn) -> DbResult<()> {
     notify(conn, RECOVERY_CHANNEL, &[String::new()]).await
 }
 
-/// Notifies the leader of a delivery to send, or of a rule that may be the first. Call it after the
-/// commit, in its own statement.
+/// Notifies the leader of a delivery, or of a rule that may be the first. Call it after the commit.
 ///
 /// # Errors
 /// The hint is lost; the leader finds them at its next poll.
@@ -115,7 +109,7 @@ pub async fn notifications_wanted(conn: &mut Conn) -> DbResult<()> {
 /// Notifies standbys that there is no leader.
 ///
 /// # Errors
-/// The hint is lost, and nothing else.
+/// The hint is lost.
 pub async fn leader_resigned(conn: &mut Conn) -> DbResult<()> {
     notify(conn, LEADER_CHANNEL, &[String::new()]).await
 }
@@ -135,10 +129,9 @@ async fn notify(conn: &mut Conn, channel: &str, payloads: &[String]) -> DbResult
     Ok(())
 }
 
-/// Listens on `channels` forever and passes every hint to `on_hint`.
+/// Listens on `channels` and passes every hint to `on_hint`, until dropped.
 ///
-/// Uses its own connection. When that breaks, it reconnects after 0.1 to 5 seconds, growing and
-/// jittered. It ends only when dropped.
+/// Uses its own connection, and reconnects after 0.1 to 5 seconds, growing and jittered.
 pub async fn listen(database: &Database, channels: &[&'static str], mut on_hint: impl FnMut(Hint)) {
     let mut failures = 0_u32;
     loop {

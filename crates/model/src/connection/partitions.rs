@@ -1,16 +1,15 @@
 //! Monthly partitions: created ahead, removed when they expire.
 //!
 //! History, output and events are partitioned by month. Migrations create the partitions around
-//! their date; the leader calls [`make_ahead`] to create the following ones long before they are
-//! needed. Rows of a month without a partition go to the default partition and are not lost. Months
-//! older than the retention are dropped, or detached and moved to the schema `history_archive`
-//! (those of `maintenance` to `maintenance_archive`), which this program never reads.
+//! their date, and the leader creates the following ones ([`make_ahead`]). Rows of a month without
+//! a partition go to the default partition. Expired months are dropped, or detached and moved to
+//! the schema `history_archive` (those of `maintenance` to `maintenance_archive`), which this
+//! program never reads.
 //!
-//! Creating or removing a partition locks its parent exclusively for an instant, and every
-//! statement that arrives while it waits for that lock waits behind it. So it waits very briefly,
-//! gives up, and tries again at the next run: a long query of history delays housekeeping, and
-//! never the end of an attempt. Each is its own transaction; if the process dies, the next run does
-//! the rest.
+//! Creating or removing a partition locks its parent exclusively for an instant. Every later
+//! statement waits behind that lock request, so the request waits very briefly, and the next run
+//! repeats it. A long query of history delays housekeeping, and never the end of an attempt. Each
+//! partition is its own transaction; if the process dies, the next run does the rest.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -20,22 +19,20 @@ use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
 use crate::{Conn, DbError, DbResult, connection::transaction};
 use sched_domain::retention::HistoryExpiry;
 
-/// Number of months ahead that have a partition; migrations create as many.
+/// Migrations create as many.
 pub const MONTHS_AHEAD: i32 = 3;
 
-/// Maximum wait for the lock on a partitioned table: the longest delay that it can cause to the end
-/// of an attempt.
+/// The longest delay that a partition change can cause to the end of an attempt.
 const PATIENCE: &str = "SET LOCAL lock_timeout = '200ms'";
 
 statement! {
-    /// The missing partitions, as statements that create them.
     Missing = "partitions/partitions_missing.sql", (months: i32 as Int4) -> (Text, Text)
 }
 
 /// Creates the missing partitions of the coming months; returns their names.
 ///
-/// A partition that cannot be created (rows of its month may be in the default partition) is logged
-/// and does not block the rest.
+/// A failure (rows of the month may be in the default partition) is logged and does not block the
+/// rest.
 pub async fn make_ahead(conn: &mut Conn) -> DbResult<Vec<String>> {
     let missing: Vec<(String, String)> = Missing { months: MONTHS_AHEAD }.load(conn).await?;
     let mut created = Vec::new();
@@ -62,7 +59,6 @@ pub async fn make_ahead(conn: &mut Conn) -> DbResult<Vec<String>> {
     Ok(created)
 }
 
-/// A month older than the retention.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct ExpiredMonth {
     pub name: String,
@@ -74,7 +70,7 @@ statement! {
     Expired = "partitions/partitions_expired.sql", (before: DateTime<Utc> as Timestamptz) -> (Text, Text, Text)
 }
 
-/// The months that ended before a given time, oldest first.
+/// Oldest first.
 pub async fn expired(conn: &mut Conn, before: DateTime<Utc>) -> DbResult<Vec<ExpiredMonth>> {
     Ok(Expired { before }.load(conn).await?)
 }
@@ -82,7 +78,7 @@ pub async fn expired(conn: &mut Conn, before: DateTime<Utc>) -> DbResult<Vec<Exp
 /// Drops or detaches a month. Call it in a fenced transaction that does nothing else.
 ///
 /// # Errors
-/// [`DbError::TimedOut`] while the table is in use: try again later.
+/// [`DbError::TimedOut`] while the table is in use.
 pub async fn remove(conn: &mut Conn, month: &ExpiredMonth, how: HistoryExpiry) -> DbResult<()> {
     conn.batch_execute(PATIENCE).await?;
     let statement = match how {

@@ -1,11 +1,10 @@
 //! A short write transaction with fewer round trips: its begin travels with its first statement.
 //!
-//! It is run once. A caller that can repeat the work alone does so after a conflict.
+//! It runs once; a caller may repeat it after a conflict.
 //!
-//! The statements after the first one wait for the begin: if it failed, they would run outside the
-//! transaction, without the API's role and tenant. The commit is a message of its own for the same
-//! reason. A statement that the connection has not prepared yet is sent only after the answer to its
-//! preparation, so a commit that was sent along could overtake it.
+//! Later statements wait for the begin: if it failed, they would run outside the transaction,
+//! without the API's role and tenant. The same holds for the commit: an unprepared statement is
+//! sent only after the answer to its preparation, so a commit sent along could overtake it.
 
 use diesel::QueryResult;
 use diesel::connection::TransactionManagerStatus;
@@ -16,8 +15,8 @@ use crate::{Conn, DbError, DbResult};
 
 type Manager = <Conn as AsyncConnection>::TransactionManager;
 
-/// The connection of such a transaction. If it is dropped before [`Self::end`] returns, the pool
-/// closes the connection: the transaction may be open, or its outcome unknown.
+/// If dropped before [`Self::end`] returns, the pool closes the connection: the transaction may be
+/// open, or its outcome unknown.
 pub(crate) struct Pipelined<'c> {
     conn: &'c mut Conn,
 }
@@ -32,8 +31,8 @@ impl<'c> Pipelined<'c> {
         self.conn
     }
 
-    /// Begins the transaction and sends the first statement before the answer. That statement may
-    /// lock and read, but not write: without a begin it is a transaction of its own.
+    /// Sends the first statement before the answer to the begin. It may lock and read, but not
+    /// write: without a begin it is a transaction of its own.
     pub(crate) async fn begin<T>(
         &self,
         scope: Scope,
@@ -41,7 +40,7 @@ impl<'c> Pipelined<'c> {
     ) -> DbResult<T> {
         let begin = scope.begin();
         let mut conn: &Conn = self.conn;
-        // In this order, which is the order of their first messages.
+        // The order of their first messages.
         let (begun, found) = futures_util::join!(conn.batch_execute(&begin), first);
         begun?;
         Ok(found?)
@@ -50,8 +49,8 @@ impl<'c> Pipelined<'c> {
     /// Commits after `Ok`, rolls back after an error.
     ///
     /// # Errors
-    /// `done`, or that the commit failed. After an outage ([`DbError::is_outage`]) the outcome is
-    /// unknown; after any other error nothing was written.
+    /// `done`, or a failed commit. After an outage ([`DbError::is_outage`]) the outcome is unknown;
+    /// after any other error nothing was written.
     pub(crate) async fn end<T>(self, done: DbResult<T>) -> DbResult<T> {
         let mut conn: &Conn = self.conn;
         let is_usable = match &done {
@@ -59,7 +58,7 @@ impl<'c> Pipelined<'c> {
                 conn.batch_execute("COMMIT").await.map_err(DbError::from)?;
                 true
             }
-            // The pool closes a lost connection, and one to a server that accepts no writes.
+            // The pool closes these connections.
             Err(error) if error.is_outage() || error.is_of_read_only_server() => false,
             Err(_) => conn.batch_execute("ROLLBACK").await.is_ok(),
         };

@@ -1,10 +1,10 @@
-//! Connections: a pool for the work, and dedicated ones for heartbeats and listening, which must
-//! not wait behind it.
+//! Connections: a pool, and dedicated ones for heartbeats and listening, which must not wait behind
+//! the pool's work.
 //!
-//! Every connection is created here, with TLS if the URL requires it, and with the timeouts that
-//! bound the effect of a hung peer: `statement_timeout`, `lock_timeout`,
-//! `idle_in_transaction_session_timeout`. Creating, waiting for and checking a connection have
-//! timeouts too. A dead connection is detected when it is taken from the pool.
+//! Every connection is created here, with TLS if the URL requires it. `statement_timeout`,
+//! `lock_timeout` and `idle_in_transaction_session_timeout` bound the effect of a hung peer.
+//! Creating, waiting for and checking a connection have timeouts too. A dead connection is detected
+//! when it is taken from the pool.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use futures_util::FutureExt;
 use crate::connection::hosts::{NoServer, Servers};
 use crate::{Conn, DbError, DbResult};
 
-/// Default of the longest pause between two statements of one transaction.
+/// Default of [`DatabaseSettings::idle_in_transaction`].
 ///
-/// A leader that freezes inside its tick holds the lock that a standby needs for a take-over. This
-/// timeout ends it, well within the target time of a failover.
+/// A leader that freezes inside its tick holds the lock that a take-over needs. This timeout ends
+/// it well within the target time of a failover.
 pub const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(3);
 
-/// Comparisons of two connections: a busy pooler may give them different sessions by chance.
+/// Comparisons: a busy pooler may give two connections different sessions by chance.
 const SESSION_LOOKS: u32 = 5;
 
 /// How to reach the database, and its timeouts.
@@ -80,7 +80,6 @@ impl DatabaseSettings {
 
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidDatabaseSettings {
-    /// The URL is invalid.
     #[error("the database URL is invalid; expected postgresql://user:password@host/database")]
     Url(#[source] tokio_postgres::Error),
     #[error("the certificate file {path} cannot be used")]
@@ -89,25 +88,21 @@ pub enum InvalidDatabaseSettings {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The TLS library rejected its settings.
     #[error("TLS cannot be set up")]
     Tls(#[source] rustls::Error),
-    /// The pool rejected its settings.
     #[error("the connection pool cannot be set up")]
     Pool(#[source] deadpool::managed::BuildError),
 }
 
-/// Usage of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolStatus {
     pub most: usize,
     pub open: usize,
     pub in_use: usize,
-    /// Callers that wait for a connection.
     pub waiting: usize,
 }
 
-/// A connection of a pool, which returns to it when dropped.
+/// A connection that returns to its pool when dropped.
 pub type Pooled = Object<AsyncPgConnection>;
 
 #[derive(Clone)]
@@ -124,7 +119,7 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// Prepares the pool; opens no connection yet.
+    /// Opens no connection yet.
     ///
     /// # Errors
     /// The settings are invalid.
@@ -141,7 +136,7 @@ impl Database {
             AsyncDieselConnectionManager::<AsyncPgConnection>::new_with_config(settings.url.clone(), config);
         let pool = Pool::builder(manager)
             .max_size(settings.pool_size)
-            // The connection that was used last has its statements prepared and planned.
+            // The last used connection has its statements prepared and planned.
             .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(settings.connect_timeout))
             .create_timeout(Some(settings.connect_timeout))
@@ -152,25 +147,17 @@ impl Database {
         Ok(Self { pool, connector, role: settings.role })
     }
 
-    /// Host and port of each server in the URL, connected or not; a Unix socket counts as
-    /// `localhost`.
+    /// Host and port of each server in the URL; a Unix socket counts as `localhost`.
     #[must_use]
     pub fn servers(&self) -> Vec<(String, u16)> {
         self.connector.servers.places()
     }
 
-    /// A connection of the pool.
-    ///
-    /// # Errors
-    /// None is available in time.
     pub async fn conn(&self) -> DbResult<Pooled> {
         self.pool.get().await.map_err(|error: PoolError| DbError::Unavailable(Box::new(error)))
     }
 
     /// An idle connection of the pool, or a new one if there is room; `None` if all are in use.
-    ///
-    /// # Errors
-    /// A new connection cannot be opened in time.
     pub async fn free_conn(&self) -> DbResult<Option<Pooled>> {
         let at_once = Timeouts { wait: Some(Duration::ZERO), ..self.pool.timeouts() };
         match self.pool.timeout_get(&at_once).await {
@@ -191,17 +178,12 @@ impl Database {
         }
     }
 
-    /// Role of the pool's connections, unless it is the login's own.
     #[must_use]
     pub fn role(&self) -> Option<&'static str> {
         self.role
     }
 
-    /// A dedicated connection outside the pool, for heartbeats and listening, which must not wait
-    /// for work. Its role is the login's own.
-    ///
-    /// # Errors
-    /// It cannot be opened in time.
+    /// A connection outside the pool, in the login's own role.
     pub async fn dedicated(&self) -> DbResult<Conn> {
         Ok(self.connector.connect().await?)
     }
@@ -215,13 +197,11 @@ impl Database {
         shares_sessions.map_err(|error| DbError::Unavailable(Box::new(error)))
     }
 
-    /// Closes the pool's connections.
     pub fn close(&self) {
         self.pool.close();
     }
 }
 
-/// The driver's connection task for a client.
 type Connection = tokio_postgres::Connection<
     tokio_postgres::Socket,
     <tokio_postgres_rustls::MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<
@@ -271,8 +251,7 @@ impl Connector {
         Ok(conn)
     }
 
-    /// Uses simple queries, because extended ones need separate sessions, which this function
-    /// tests.
+    /// Uses simple queries: extended ones need separate sessions, the subject of this test.
     async fn shares_sessions(&self) -> Result<bool, NoServer> {
         let (one, drives_one) = self.connection().await?;
         let (two, drives_two) = self.connection().await?;
@@ -314,7 +293,6 @@ impl Connector {
     }
 }
 
-/// Process id of the server behind a connection.
 async fn process_of(client: &tokio_postgres::Client) -> Result<Option<String>, tokio_postgres::Error> {
     let answer = client.simple_query("SELECT pg_backend_pid()").await?;
     Ok(answer.iter().find_map(|message| match message {
@@ -323,17 +301,15 @@ async fn process_of(client: &tokio_postgres::Client) -> Result<Option<String>, t
     }))
 }
 
-/// Rewrites the URL for the driver: `sslmode=verify-ca` and `verify-full` become `require`, because
-/// certificates are always verified here.
+/// `sslmode=verify-ca` and `verify-full` become `require` for the driver: certificates are always
+/// verified here.
 fn known_words(url: &str) -> String {
     url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require")
 }
 
-/// The settings of every session. The role is the login's, and not one that the API left behind in
-/// a session that a pooler hands on. Messages are in English, because the driver hides some error
-/// codes (see [`super::error`]); a role that may not set them keeps its own. JIT compilation is
-/// off: the statements are short, and with large tables the planner would spend far longer
-/// compiling a statement than running it.
+/// Settings of every session. The login's role replaces one that the API left in a session of a
+/// pooler. Messages are in English for [`super::error`]; a role that may not set them keeps its
+/// own. JIT is off: compiling these short statements would take far longer than running them.
 fn session_settings(settings: &DatabaseSettings) -> String {
     format!(
         "RESET ROLE; SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; \
@@ -348,7 +324,7 @@ fn session_settings(settings: &DatabaseSettings) -> String {
 
 fn tls_config(settings: &DatabaseSettings) -> Result<rustls::ClientConfig, InvalidDatabaseSettings> {
     let mut roots = rustls::RootCertStore::empty();
-    // A host without any certificates can still reach a database that needs none.
+    // A host without certificates can still reach a database that needs none.
     let system = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(system.certs);
     if let Some(path) = &settings.ca_file {

@@ -1,11 +1,9 @@
 //! Why a daemon cannot use its database role, and the fix.
 
-/// Why a daemon cannot use its database role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
-    /// It was dropped, or the database was restored on a server without it. The schema has its
-    /// rights and policies, and neither survives without the role. Reverting migrations fails,
-    /// because their statements name the role.
+    /// It was dropped, or the database was restored without it. Rights and policies do not survive
+    /// without the role. Reverting migrations fails: their statements name the role.
     #[error(
         "the database server has no role {0}, which isolates tenants; as an administrator of the server, run: CREATE ROLE {0} NOLOGIN; \
          then restore the database from a dump, because the rights of the role are lost"
@@ -22,7 +20,6 @@ pub enum RoleError {
          ALTER ROLE {0} NOSUPERUSER NOBYPASSRLS"
     )]
     Bypasses(String),
-    /// It is a member of roles that row-level security does not restrict.
     #[error(
         "the role {role} may become {others}, for which tenants are not isolated; as an administrator of the database, run: \
          REVOKE {others} FROM {role}"
@@ -34,7 +31,6 @@ pub enum RoleError {
          ALTER TABLE … OWNER TO the owner of the other tables"
     )]
     Owns { role: String, tables: String },
-    /// Row-level security was disabled.
     #[error(
         "row-level security, which isolates tenants, is off for {0}; as their owner, run: \
          ALTER TABLE … ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"

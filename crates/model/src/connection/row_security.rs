@@ -1,10 +1,9 @@
 //! Database roles that isolate tenants, and the scope of a transaction.
 //!
-//! Row-level security shows [`API_ROLE`] the rows of one tenant: the tenant in the
-//! setting `sched.tenant`, which applies to one transaction. Without the setting no row is visible.
-//! Members of [`DAEMON_ROLE`] see every row. Daemons check both at startup: an API that could
-//! bypass row-level security, or a daemon that it would block, does not start. The checks only
-//! read.
+//! Row-level security shows [`API_ROLE`] the rows of the tenant in the setting `sched.tenant`,
+//! which applies to one transaction. Without it no row is visible. Members of [`DAEMON_ROLE`] see
+//! every row. At startup an API that could bypass row-level security, or a daemon that it would
+//! block, refuses to run.
 
 use std::time::Duration;
 
@@ -16,12 +15,10 @@ pub use super::role_error::RoleError;
 use crate::{Conn, DbError};
 use sched_domain::ids::TenantId;
 
-/// Role of the API in the database.
 pub const API_ROLE: &str = "sched_api";
-/// Schedulers, workers and `schedctl --direct` are members of this role.
+/// Schedulers, workers and `schedctl --direct` are members.
 pub const DAEMON_ROLE: &str = "sched_daemon";
 
-/// The rows that a transaction sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
     tenant: Option<TenantId>,
@@ -33,13 +30,12 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Rows of one tenant.
     #[must_use]
     pub const fn tenant(tenant: TenantId) -> Self {
         Self { tenant: Some(tenant), ..Self::no_tenant() }
     }
 
-    /// No tenant's rows: only the database functions that need no tenant.
+    /// Only the database functions that need no tenant.
     #[must_use]
     pub const fn no_tenant() -> Self {
         Self {
@@ -52,45 +48,41 @@ impl Scope {
         }
     }
 
-    /// Adds the rows of the installation, and the management of tenants. For system operators.
+    /// For system operators: the rows of the installation, and the management of tenants.
     #[must_use]
     pub const fn with_installation(self) -> Self {
         Self { is_system: true, ..self }
     }
 
-    /// Adds the events of all tenants, for the one reader of a process that feeds the event streams
-    /// of single tenants.
+    /// Adds the events of all tenants, for the one reader that feeds the tenants' event streams.
     #[must_use]
     pub const fn following(self) -> Self {
         Self { is_following: true, ..self }
     }
 
-    /// No writes.
     #[must_use]
     pub const fn read_only(self) -> Self {
         Self { is_read_only: true, ..self }
     }
 
-    /// Timeout of each statement.
     #[must_use]
     pub const fn within(self, limit: Duration) -> Self {
         Self { within: Some(limit), ..self }
     }
 
-    /// Uses generic plans, planned once per connection. For statements that have the same plan for
-    /// all values and take longer to plan than to run.
+    /// For statements that have one plan for all values and take longer to plan than to run.
     #[must_use]
     pub const fn with_general_plans(self) -> Self {
         Self { has_general_plans: true, ..self }
     }
 
-    /// Begins a transaction and sets the scope, in one message. All parts are generated here, so
-    /// nothing needs escaping.
+    /// Begins a transaction and sets the scope, in one message. All parts are generated, so nothing
+    /// needs escaping.
     pub(crate) fn begin(self) -> String {
         let mode = if self.is_read_only { " READ ONLY" } else { "" };
         let tenant = self.tenant.map(|tenant| tenant.to_string()).unwrap_or_default();
         let system = if self.is_system { "on" } else { "" };
-        // Set only where needed; it ends with the transaction.
+        // It ends with the transaction.
         let follow = if self.is_following { ", set_config('sched.follow', 'on', true)" } else { "" };
         let plans = if self.has_general_plans {
             ", set_config('plan_cache_mode', 'force_generic_plan', true)"
@@ -116,11 +108,10 @@ statement! {
 
 type ApiRow = (String, bool, bool, bool, Option<String>, Option<String>, Option<String>);
 
-/// Checks that the login can act as the API's role, and that row-level security restricts that
-/// role.
+/// Checks that the login can act as the API's role, and that row-level security restricts it.
 ///
 /// # Errors
-/// A check failed; the error names the fix.
+/// The error names the fix.
 pub async fn check_api(conn: &mut Conn, role: &str) -> Result<(), SchemaError> {
     let row: ApiRow = LookAtApi { role }.get_result(conn).await.map_err(DbError::from)?;
     let (login, exists, is_member, bypasses, others, owned, off) = row;
@@ -144,7 +135,7 @@ statement! {
 /// Checks that the login sees the rows of all tenants.
 ///
 /// # Errors
-/// The check failed; the error names the fix.
+/// The error names the fix.
 pub async fn check_daemon(conn: &mut Conn) -> Result<(), SchemaError> {
     let look = LookAtDaemon { role: DAEMON_ROLE };
     let (login, sees_all): (String, bool) = look.get_result(conn).await.map_err(DbError::from)?;
@@ -158,10 +149,10 @@ statement! {
     LookAtOwner = "row_security/roles_owner.sql", () -> (Text, Text, Bool)
 }
 
-/// Checks that the login may create and drop the partitions of history, as schedulers do.
+/// Checks that the login may create and drop partitions, as schedulers do.
 ///
 /// # Errors
-/// The check failed; the error names the fix.
+/// The error names the fix.
 pub async fn check_owner(conn: &mut Conn) -> Result<(), SchemaError> {
     let (login, owner, is_owner): (String, String, bool) =
         LookAtOwner {}.get_result(conn).await.map_err(DbError::from)?;

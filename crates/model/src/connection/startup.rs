@@ -1,18 +1,17 @@
 //! Startup of a daemon: wait for the database, then check the connections, the schema and the role.
 //!
-//! A daemon may start before its database and waits for it without limit, with log messages.
-//! Waiting cannot fix a schema that does not fit, so that ends the start.
+//! A daemon may start before its database and waits without limit. A schema that does not fit ends
+//! the start.
 
 use std::time::Duration;
 
 use super::migrations::{self, SchemaError};
 use crate::{Database, connection::row_security};
 
-/// The pause between two tries grows from the first to the second value.
+/// The pause grows from the first to the second value.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// Waits for the database without limit. Then checks that connections have their own sessions, that
-/// the schema fits this program, and that the role sees the required rows and no more.
+/// Waits for the database, then checks sessions, schema and role.
 ///
 /// # Errors
 /// The schema or the role does not fit, or a pooler shares sessions.
@@ -20,7 +19,7 @@ pub async fn wait_until_usable(database: &Database) -> Result<(), SchemaError> {
     wait(database, Needs::Rows).await
 }
 
-/// As [`wait_until_usable`], for schedulers, which also create and drop the partitions of history.
+/// As [`wait_until_usable`], for schedulers, which also create and drop partitions.
 ///
 /// # Errors
 /// As there, and if the login may not do that.
@@ -28,10 +27,8 @@ pub async fn wait_until_usable_as_owner(database: &Database) -> Result<(), Schem
     wait(database, Needs::Tables).await
 }
 
-/// Database privileges that a daemon needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needs {
-    /// Reads and writes rows.
     Rows,
     /// Also creates and drops tables.
     Tables,
@@ -56,7 +53,7 @@ async fn check(database: &Database, needs: Needs) -> Result<(), SchemaError> {
     if database.shares_sessions().await? {
         return Err(SchemaError::SharedSessions);
     }
-    // As the login's own role: the pool's role comes with the schema.
+    // The pool's role comes with the schema.
     let mut conn = database.dedicated().await?;
     migrations::check(&mut conn).await?;
     if needs == Needs::Tables {

@@ -1,14 +1,12 @@
 //! Statements that the query builder cannot express, as query nodes with a static identity.
 //!
-//! `diesel::sql_query` prepares its text again at every execution; a node with constant text and a
-//! static identity is prepared once per connection. The text is one `.sql` file, or several files
-//! in sequence when statements share a beginning, because an index cannot serve a parameterized
-//! sort order. Each parameter `$1`, `$2`, … occurs exactly once and in order, because the driver
-//! numbers parameters in that order. A statement that needs a parameter twice names it in its first
-//! `WITH`.
+//! `diesel::sql_query` prepares its text at every execution; a node with a static identity is
+//! prepared once per connection. The text is one `.sql` file, or several in sequence when
+//! statements share a beginning: an index cannot serve a parameterized sort order. Each parameter
+//! `$1`, `$2`, … occurs exactly once and in order, because the driver numbers them so. A statement
+//! that needs one twice names it in its first `WITH`.
 
-/// Declares a statement: a struct of its parameters, in the order of their numbers, and the SQL
-/// types of its columns.
+/// Declares a statement: its parameters in order, and the SQL types of its columns.
 macro_rules! statement {
     (
         $(#[$meta:meta])*
@@ -20,7 +18,7 @@ macro_rules! statement {
         struct $name $(<$lt>)? { $($field: $ty),* }
 
         impl $(<$lt>)? diesel::query_builder::QueryId for $name $(<$lt>)? {
-            // The text is constant for all parameters: one prepared statement serves all.
+            // One prepared statement serves all parameters.
             type QueryId = statement!(@erased $name $(, $lt)?);
             const HAS_STATIC_QUERY_ID: bool = true;
         }
@@ -55,7 +53,6 @@ macro_rules! statement {
     (@erased $name:ident, $lt:lifetime) => { $name<'static> };
 }
 
-/// The text of a statement, split at its parameters.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     rest: &'static str,
@@ -67,7 +64,7 @@ impl Pieces {
         Self { rest: text.trim_end(), parameters: 0 }
     }
 
-    /// The text up to the next parameter, which must have the next number, and the rest.
+    /// The text up to the next parameter, and the rest.
     pub(crate) fn at_next_parameter(self) -> diesel::QueryResult<(&'static str, Self)> {
         let parameters = self.parameters + 1;
         let name = format!("${parameters}");
@@ -79,14 +76,12 @@ impl Pieces {
         Ok((before, Self { rest, parameters }))
     }
 
-    /// The text after the last parameter.
     pub(crate) fn rest(self) -> diesel::QueryResult<&'static str> {
         check_no_parameter(self.rest)?;
         Ok(self.rest)
     }
 }
 
-/// Rejects text with an unexpected parameter.
 fn check_no_parameter(text: &str) -> diesel::QueryResult<()> {
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {

@@ -10,22 +10,16 @@ use super::pool::Pooled;
 use crate::connection::row_security::Scope;
 use crate::{Conn, DbError, DbResult};
 
-/// Maximum runs of a transaction that conflicts with another.
 const ATTEMPTS: u32 = 5;
-/// Timeout for the end of a read, before its connection is closed: no caller waits for it, so no
-/// caller would notice.
+/// Then the connection is closed: no caller waits for this end.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs `work` in one transaction and commits it if it returns `Ok`.
 ///
 /// The name is a metric label. A serialization failure or deadlock runs `work` again, up to five
-/// times with a short random pause, so `work` must be repeatable and free of side effects outside
-/// the database. If the connection breaks during the commit, the outcome is unknown
-/// ([`DbError::Unavailable`]): the caller reads back, or relies on the statement's own key or
-/// token.
-///
-/// # Errors
-/// The error of `work`, of BEGIN or of COMMIT.
+/// times with a short random pause: `work` must have no side effects outside the database. If the
+/// connection breaks during the commit, the outcome is unknown ([`DbError::Unavailable`]): the
+/// caller reads back, or relies on the statement's own key or token.
 pub async fn transact<T, E, F>(conn: &mut Conn, name: &'static str, work: F) -> Result<T, E>
 where
     T: Send,
@@ -36,8 +30,7 @@ where
     run(conn, name, "BEGIN", work).await
 }
 
-/// As [`transact`], for a program that acts for one tenant at a time: BEGIN sets the scope in the
-/// same round trip.
+/// As [`transact`], in a scope that BEGIN sets in the same round trip.
 ///
 /// # Errors
 /// As [`transact`]; also if the role cannot be set.
@@ -54,12 +47,8 @@ where
 /// As [`transact_in`], for read-only work: BEGIN travels with the first statement, and the caller
 /// does not wait for the end. One round trip instead of three.
 ///
-/// The work may send several queries at once. If BEGIN failed, its queries see the rows of no
-/// tenant, and their results are dropped. The work runs once: a caller with another connection may
-/// run it again after a conflict, which is rare for reads.
-///
-/// # Errors
-/// As [`transact_in`].
+/// The work may send several queries at once. If BEGIN failed, its queries see no rows of tenants,
+/// and their results are dropped. The work runs once; the caller may repeat it after a conflict.
 pub async fn read_in<T, E, F>(mut conn: Pooled, scope: Scope, name: &'static str, work: &F) -> Result<T, E>
 where
     T: Send,
@@ -67,13 +56,13 @@ where
     for<'r> F: AsyncFn(&'r Conn) -> Result<T, E> + Work<&'r Conn, Result<T, E>, Fut: Send> + Send + Sync,
 {
     let timer = Timer::start(name);
-    // A caller that is dropped leaves a transaction open: until its end is known, the pool must not
-    // reuse this connection.
+    // A dropped caller leaves a transaction open: until it ends, the pool must not reuse this
+    // connection.
     Manager::transaction_manager_status_mut(&mut *conn).set_in_error();
     let result = {
         let begin = scope.read_only().begin();
         let (mut first, shared): (&Conn, &Conn) = (&conn, &conn);
-        // The order matters: it is the order of their first messages.
+        // The order of their first messages.
         let (begun, found) = futures_util::join!(first.batch_execute(&begin), work(shared));
         begun.map_err(|error| E::from(error.into())).and(found)
     };
@@ -84,14 +73,12 @@ where
     result
 }
 
-/// Waits for the end in a separate task.
 #[expect(clippy::disallowed_methods, reason = "the connection that it owns ends with it in any case")]
 fn hand_over(conn: Pooled) {
     tokio::spawn(end_reading(conn));
 }
 
-/// Ends a read-only transaction and returns its connection to the pool; a connection whose
-/// transaction does not end is closed.
+/// Returns the connection to the pool, or closes it if the transaction does not end.
 async fn end_reading(mut conn: Pooled) {
     let shared: &Conn = &conn;
     let ended = tokio::time::timeout(END_WITHIN, { shared }.batch_execute("COMMIT")).await;
@@ -145,8 +132,7 @@ where
         }
         Err(error) => {
             if let Err(rollback) = Manager::rollback_transaction(conn).await {
-                // The first error is the cause; the server rolls back automatically when the
-                // connection is gone.
+                // The first error is the cause; the server rolls back when the connection is gone.
                 tracing::debug!(error = %rollback, "rollback failed");
             }
             leave_read_only(conn, &error);
@@ -155,15 +141,15 @@ where
     }
 }
 
-/// Call it after an error of a read-only server: the pool drops the connection, so the next one
-/// goes to a server that accepts writes. For statements outside [`transact`].
+/// After an error of a read-only server the pool drops the connection, so the next one goes to a
+/// server that accepts writes. For statements outside [`transact`].
 pub(crate) fn leave_read_only<E: TransactionError>(conn: &mut Conn, error: &E) {
     if error.is_of_read_only_server() {
         Manager::transaction_manager_status_mut(conn).set_in_error();
     }
 }
 
-/// An async closure with a `Send` future; `AsyncFn` cannot express this yet.
+/// An async closure with a `Send` future, which `AsyncFn` cannot express.
 pub trait Work<A, R>: Fn(A) -> <Self as Work<A, R>>::Fut {
     type Fut: Future<Output = R>;
 }
@@ -176,17 +162,14 @@ where
     type Fut = Fut;
 }
 
-/// Errors of a transaction: they know whether another run may help.
 pub trait TransactionError: From<DbError> {
-    /// Whether the whole transaction can be run again.
     fn is_retryable(&self) -> bool;
 
-    /// Whether the server accepts no writes, so its connection is useless.
     fn is_of_read_only_server(&self) -> bool {
         false
     }
 
-    /// Whether metrics count it as an error; otherwise it is only a reason to roll back.
+    /// Whether metrics count it; otherwise it is only a reason to roll back.
     fn is_failure(&self) -> bool {
         true
     }
@@ -202,7 +185,6 @@ impl TransactionError for DbError {
     }
 }
 
-/// Measures one statement or transaction under a name.
 pub async fn measured<T>(name: &'static str, work: impl Future<Output = DbResult<T>>) -> DbResult<T> {
     let timer = Timer::start(name);
     let result = work.await;

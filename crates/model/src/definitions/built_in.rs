@@ -1,8 +1,8 @@
 //! Installs the built-in functions and their jobs.
 //!
-//! [`install`] creates missing ones in one transaction and may run any number of times: `schedctl
-//! migrate up` and `schedctl dev` run it. Functions follow the release. Jobs belong to the operator
-//! once they exist, so a changed, disabled or deleted one stays so.
+//! [`install`] creates missing ones in one transaction and is idempotent: `schedctl migrate up` and
+//! `schedctl dev` run it. Functions follow the release. Jobs belong to the operator: a changed,
+//! disabled or deleted one stays so.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -19,24 +19,17 @@ use sched_domain::ids::{DEFAULT_TENANT, FunctionId};
 use sched_domain::job::{JobSettings, MisfireKind};
 use sched_timetable::CalendarRoll;
 
-/// Component name in the versions of the jobs.
+/// Component name in job versions.
 const SOURCE: &str = "install";
 
-/// Result of [`install`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Installed {
-    /// New or changed functions.
     pub functions: Vec<&'static str>,
-    /// New jobs.
     pub jobs: Vec<&'static str>,
-    /// Built-in functions or jobs whose names are taken; they were skipped.
+    /// Skipped: another function or job has the name.
     pub taken: Vec<&'static str>,
 }
 
-/// Creates the missing built-in functions and jobs.
-///
-/// # Errors
-/// A built-in job is rejected, which never happens, or the database failed.
 pub async fn install(conn: &mut Conn) -> Result<Installed, SaveError> {
     transaction::transact(conn, "install_system", async |conn: &mut Conn| {
         diesel::insert_into(queues::table)
@@ -86,7 +79,7 @@ async fn install_one(conn: &mut Conn, builtin: &Builtin, installed: &mut Install
     Ok(())
 }
 
-/// Whether the function has its job, or had it until a user deleted it.
+/// Also true after a user deleted the job.
 async fn has_job(conn: &mut Conn, builtin: &Builtin, function: FunctionId) -> DbResult<bool> {
     let any = scheduled_jobs::table
         .filter(scheduled_jobs::tenant_id.eq(DEFAULT_TENANT))

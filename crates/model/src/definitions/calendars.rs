@@ -1,10 +1,9 @@
 //! Calendars: named sets of local times at which the jobs that name them do not fire.
 //!
-//! A job refers to calendars by name, without a foreign key, so locks protect them. A write of a
-//! job locks its calendars ([`lock_named`]) until the end of its transaction. A change or deletion
-//! of a calendar takes a conflicting lock, and only then reads its jobs: so each job either is
-//! visible to the change, or sees it. The domain evaluates definitions; here a definition is a
-//! validated object.
+//! A job names calendars without a foreign key, so locks protect them. A write of a job locks its
+//! calendars ([`lock_named`]) until its transaction ends. A change or deletion of a calendar takes
+//! a conflicting lock, and only then reads its jobs. So each job either is visible to the change,
+//! or sees it. The domain evaluates definitions; here a definition is a validated object.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -17,7 +16,6 @@ use crate::schema::{calendars, scheduled_jobs};
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::ids::{JobId, TenantId};
 
-/// Maximum number of jobs named in a rejection.
 const MOST_NAMED_JOBS: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,7 +54,7 @@ impl CalendarRecord {
 #[derive(Debug, Clone)]
 pub struct SavedCalendar {
     pub calendar: CalendarRecord,
-    /// Settings before the write; `None` for a new calendar.
+    /// `None` for a new calendar.
     pub before: Option<CalendarSettings>,
     pub change: Change,
 }
@@ -69,12 +67,11 @@ impl SavedCalendar {
     }
 }
 
-/// Why a calendar was not deleted; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
     #[error("jobs name this calendar: {}{}", .jobs.join(", "), if *.more { " and more" } else { "" })]
     InUse {
-        /// Names of the first jobs.
+        /// The first names.
         jobs: Vec<String>,
         more: bool,
     },
@@ -94,7 +91,6 @@ impl crate::connection::transaction::TransactionError for DeleteError {
     }
 }
 
-/// The calendar with this name, if the tenant has one.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<CalendarRecord>> {
     let found = calendars::table
         .filter(calendars::tenant_id.eq(tenant))
@@ -105,7 +101,6 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
     Ok(found.optional()?)
 }
 
-/// The tenant's calendars with these names, by name.
 pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[String]) -> DbResult<Vec<CalendarRecord>> {
     if names.is_empty() {
         return Ok(Vec::new());
@@ -119,7 +114,7 @@ pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[String]) -> Db
         .await?)
 }
 
-/// Calendars of the tenant whose name sorts after `after`, at most `limit`, by name.
+/// Those after the name `after`, by name.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -136,10 +131,10 @@ pub async fn list(
         .await?)
 }
 
-/// The tenant's calendars with these names, locked until the end of the transaction.
+/// The tenant's calendars with these names, locked against changes and deletion until the end of
+/// the transaction.
 ///
-/// No transaction changes or deletes them until then. Every transaction locks in the order of ids.
-/// Names without a calendar are missing in the result.
+/// Every transaction locks in the order of ids. Unknown names are missing in the result.
 pub async fn lock_named(
     conn: &mut Conn,
     tenant: TenantId,
@@ -158,7 +153,7 @@ pub async fn lock_named(
         .await?)
 }
 
-/// Jobs that name a calendar, without deleted ones, by id.
+/// Without deleted jobs, by id.
 pub async fn jobs_using(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Vec<JobId>> {
     Ok(scheduled_jobs::table
         .filter(scheduled_jobs::tenant_id.eq(tenant))
@@ -181,11 +176,10 @@ struct Write<'a> {
     updated_src: &'a str,
 }
 
-/// Writes a calendar under its name: inserts or overwrites it. `source` is the component, or the
-/// e-mail address of the user.
+/// Inserts or overwrites a calendar. `source` is the component, or the user's e-mail address.
 ///
-/// The settings must be validated. Call it in a transaction, and reschedule its jobs in the same
-/// one if the write [changes their fires](SavedCalendar::changes_fires).
+/// The settings must be validated. Reschedule its jobs in the same transaction if the write
+/// [changes their fires](SavedCalendar::changes_fires).
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -210,8 +204,7 @@ pub async fn save(
             .get_result(conn)
             .await;
         let calendar = created.map_err(|error| match DbError::from(error) {
-            // Another transaction created the calendar after the lookup: this transaction runs
-            // again, finds it and changes it.
+            // Created after the lookup: this transaction runs again and finds it.
             DbError::Constraint { name, source, .. } if name == "calendars_name_key" => {
                 DbError::Collision(source)
             }
@@ -231,10 +224,7 @@ pub async fn save(
     Ok(SavedCalendar { calendar, before, change: Change::Updated })
 }
 
-/// Deletes a calendar that no job names, and returns it; `None` if the tenant has none of that
-/// name.
-///
-/// Call it in a transaction.
+/// Deletes a calendar that no job names, and returns it. Call it in a transaction.
 ///
 /// # Errors
 /// [`DeleteError::InUse`] if jobs name it.
@@ -264,9 +254,8 @@ pub async fn delete(
 
 /// Locks a calendar for a change or a deletion, and reads it.
 ///
-/// A change takes the same lock as a deletion, which conflicts with [`lock_named`]. With the weaker
-/// lock of an ordinary update, a concurrent transaction could write a job with the old definition,
-/// and the change, which cannot see that job yet, would miss it.
+/// The lock conflicts with [`lock_named`]. With the weaker lock of an update, a concurrent
+/// transaction could write a job with the old definition, and the change would miss that job.
 async fn lock(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<CalendarRecord>> {
     let found = calendars::table
         .filter(calendars::tenant_id.eq(tenant))

@@ -1,14 +1,12 @@
 //! Dependencies between jobs, written with the settings of the dependent job.
 //!
-//! A writer of dependencies locks the tenant's row ([`serialise`]) before every other lock, so two
-//! writers cannot close a cycle between them that neither sees. Then it locks the written jobs and
-//! the jobs that they run after, in the order of their ids ([`lock_jobs`]). Only then does it write
-//! the dependencies ([`replace`]).
+//! A writer locks the tenant's row ([`serialise`]) before every other lock, so two writers cannot
+//! close a cycle that neither sees. Then it locks the written jobs and their upstream jobs, in the
+//! order of ids ([`lock_jobs`]). Only then does it write the dependencies ([`replace`]).
 //!
-//! The lock on an upstream job is the one that its completions take: so each of its ends either
-//! precedes the dependency, or is recorded in `job_ends`. [`crate::dispatching::dependents`]
-//! processes those. All of it happens in the caller's transaction: a process that dies leaves the
-//! dependencies unchanged.
+//! Completions of an upstream job take the same lock. So each of its ends either precedes the
+//! dependency, or is recorded in `job_ends` for [`crate::dispatching::dependents`]. All of it
+//! happens in the caller's transaction: a process that dies leaves the dependencies unchanged.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -25,31 +23,25 @@ use sched_domain::dependency::{After, AfterCondition, MAX_FOLLOWERS, find_cycle}
 use sched_domain::ids::{JobId, TenantId};
 use sched_domain::job::JobSettings;
 
-/// Why a job cannot run after another.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DependencyError {
-    /// The other job does not exist.
     #[error("there is no job named {0:?}")]
     NoSuchJob(String),
-    /// The other job runs after this one, directly or indirectly.
     #[error("the dependencies have a cycle: {0}")]
     Cycle(String),
-    /// The other job has the maximum number of dependents.
     #[error("{MAX_FOLLOWERS} jobs already run after {0:?}, which is the maximum")]
     Crowded(String),
 }
 
-/// A job whose dependencies must be written.
 #[derive(Debug, Clone, Copy)]
 pub struct Dependent<'a> {
     pub job: JobId,
-    /// Its settings, already written.
+    /// Already written.
     pub settings: &'a JobSettings,
 }
 
-/// Blocks other writers of the tenant's dependencies until the end of the transaction.
-///
-/// Does nothing if no job in `settings` has a dependency.
+/// Blocks other writers of the tenant's dependencies until the end of the transaction, if a job in
+/// `settings` has a dependency.
 pub async fn serialise<'a>(
     conn: &mut Conn,
     tenant: TenantId,
@@ -66,11 +58,9 @@ pub async fn serialise<'a>(
     Ok(())
 }
 
-/// Locks the calendars and then the jobs that the write of `settings` touches, each in the order of
-/// ids.
+/// Locks the calendars and then the jobs that the write touches, each in the order of ids.
 ///
-/// Does nothing if no job in `settings` has a dependency: then each job is locked when it is
-/// written.
+/// Does nothing without dependencies: then each job is locked when it is written.
 pub async fn lock_jobs(conn: &mut Conn, tenant: TenantId, settings: &[&JobSettings]) -> DbResult<()> {
     if settings.iter().all(|settings| settings.after.is_empty()) {
         return Ok(());
@@ -85,8 +75,7 @@ pub async fn lock_jobs(conn: &mut Conn, tenant: TenantId, settings: &[&JobSettin
     lock(conn, tenant, &jobs).await
 }
 
-/// Locks jobs to delete, and the jobs that they run after, in the order of ids. The caller has
-/// called [`serialise`].
+/// Locks jobs to delete and their upstream jobs, in the order of ids, after [`serialise`].
 pub(crate) async fn lock_with_upstream(
     conn: &mut Conn,
     tenant: TenantId,
@@ -97,7 +86,7 @@ pub(crate) async fn lock_with_upstream(
     lock(conn, tenant, &all).await
 }
 
-/// Removes the dependencies of a job. Its settings keep them for a later restore.
+/// The job's settings keep them for a later restore.
 pub(crate) async fn remove(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<()> {
     let jobs = BTreeSet::from([job]);
     let upstream = upstream_of(conn, tenant, &jobs).await?;
@@ -108,8 +97,7 @@ pub(crate) async fn remove(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbR
     flag(conn, tenant, &upstream).await
 }
 
-/// Locks a job to restore with these settings, and the jobs that it will run after, in the order of
-/// ids.
+/// Locks a job to restore and its upstream jobs, in the order of ids.
 pub(crate) async fn lock_restored(
     conn: &mut Conn,
     tenant: TenantId,
@@ -122,11 +110,11 @@ pub(crate) async fn lock_restored(
     lock(conn, tenant, &jobs).await
 }
 
-/// Writes the dependencies of jobs whose settings were just written, replacing the old ones. Call
-/// it after all jobs of a transaction are written, so that their order does not matter.
+/// Replaces the dependencies of jobs. Call it after all jobs of a transaction are written, so that
+/// their order does not matter.
 ///
 /// # Errors
-/// A job in a dependency does not exist, or the dependencies have a cycle.
+/// An upstream job does not exist, or the dependencies have a cycle.
 pub async fn replace(
     conn: &mut Conn,
     tenant: TenantId,
@@ -155,7 +143,7 @@ pub async fn replace(
     refuse_cycles(conn, tenant, dependents, &edges).await
 }
 
-/// A new dependency: position of the dependent, index of its entry, and the two jobs.
+/// Position of the dependent, index of its entry, and the two jobs.
 #[derive(Debug, Clone, Copy)]
 struct NewEdge {
     dependent: usize,
@@ -183,7 +171,6 @@ fn resolve(dependents: &[Dependent<'_>], ids: &HashMap<String, JobId>) -> Result
     Ok(edges)
 }
 
-/// The error of the first dependency that `is_at_fault`.
 fn refusal(
     dependents: &[Dependent<'_>],
     edges: &[NewEdge],
@@ -196,7 +183,7 @@ fn refusal(
     });
     match found {
         Some((job, entry, after)) => SaveError::Dependency { job: job.clone(), entry, source: why(after) },
-        // Only if no dependency matches; the caller has just found one.
+        // The caller has just found one.
         None => SaveError::Database(crate::DbError::NotFound),
     }
 }
@@ -216,14 +203,13 @@ async fn write(conn: &mut Conn, tenant: TenantId, jobs: &BTreeSet<JobId>, edges:
             )
         })
         .collect();
-    // Well below the maximum number of parameters of a statement.
+    // Below the maximum number of parameters of a statement.
     for rows in rows.chunks(5_000) {
         diesel::insert_into(d::table).values(rows).execute(conn).await?;
     }
     Ok(())
 }
 
-/// Fails if the dependencies close a cycle, and names it.
 async fn refuse_cycles(
     conn: &mut Conn,
     tenant: TenantId,
@@ -255,14 +241,14 @@ statement! {
     Flag<'a> = "dependencies/dependencies_flag.sql", (tenant: TenantId as SqlUuid, jobs: &'a [Uuid] as Array<SqlUuid>) -> SqlUuid
 }
 
-/// Updates `has_dependents` of the jobs in written dependencies.
+/// Updates `has_dependents`.
 async fn flag(conn: &mut Conn, tenant: TenantId, upstream: &BTreeSet<JobId>) -> DbResult<()> {
     let jobs: Vec<Uuid> = upstream.iter().map(|job| job.0).collect();
     Flag { tenant, jobs: &jobs }.execute(conn).await?;
     Ok(())
 }
 
-/// An upstream job of the dependencies with too many dependents.
+/// An upstream job with too many dependents.
 async fn crowded(conn: &mut Conn, tenant: TenantId, edges: &[NewEdge]) -> DbResult<Option<JobId>> {
     use job_dependencies as d;
     let found = d::table
@@ -296,7 +282,6 @@ async fn by_names(
     Ok(found.into_iter().collect())
 }
 
-/// Those of the names that no job of the tenant has.
 pub async fn unknown_names(
     conn: &mut Conn,
     tenant: TenantId,
@@ -317,7 +302,6 @@ async fn names_of(conn: &mut Conn, tenant: TenantId, jobs: &[JobId]) -> DbResult
     Ok(found.into_iter().collect())
 }
 
-/// The jobs that these run after, according to the stored dependencies.
 async fn upstream_of(conn: &mut Conn, tenant: TenantId, jobs: &BTreeSet<JobId>) -> DbResult<BTreeSet<JobId>> {
     use job_dependencies as d;
     let found: Vec<JobId> = d::table
@@ -344,7 +328,7 @@ async fn lock(conn: &mut Conn, tenant: TenantId, jobs: &BTreeSet<JobId>) -> DbRe
     Ok(())
 }
 
-/// Dependents of each of these jobs, by name, with their conditions, without deleted ones.
+/// By name, without deleted dependents.
 pub async fn followers(
     conn: &Conn,
     tenant: TenantId,

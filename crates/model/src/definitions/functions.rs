@@ -1,6 +1,4 @@
-//! Task functions: what jobs run.
-//!
-//! Their settings are here; activation and deletion are in `lifecycle`.
+//! Task functions: what jobs run. Activation and deletion are in `lifecycle`.
 
 mod lifecycle;
 
@@ -26,17 +24,14 @@ pub struct FunctionSettings {
     pub name: String,
     pub display_name: String,
     pub description: String,
-    /// How the worker runs it.
     pub handler_type: HandlerType,
     pub handler_config: serde_json::Value,
-    /// Queue of its runs.
     pub queue: String,
-    /// Timeout of an attempt, in seconds.
+    /// Of an attempt.
     pub default_timeout_seconds: i32,
     /// `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
-    /// JSON Schema for the arguments of its jobs; `None` accepts all
-    /// ([`sched_domain::args_schema`]).
+    /// For the arguments of its jobs; `None` accepts all ([`sched_domain::args_schema`]).
     pub args_schema: Option<serde_json::Value>,
 }
 
@@ -46,9 +41,8 @@ pub struct Function {
     pub settings: FunctionSettings,
     /// An inactive function accepts no new jobs.
     pub is_active: bool,
-    /// Whether none of its runs is dispatched or claimed.
+    /// None of its runs is dispatched or claimed.
     pub is_paused: bool,
-    /// Present only while paused.
     pub pause_reason: Option<String>,
     /// Built in: cannot be changed.
     pub is_system: bool,
@@ -104,7 +98,6 @@ impl Row {
     }
 }
 
-/// The function with this name, if the tenant has one.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Function>> {
     let row: Option<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
@@ -117,7 +110,6 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
     Ok(row.map(Row::into_function))
 }
 
-/// The tenant's functions with these names, by name.
 pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbResult<Vec<Function>> {
     let rows: Vec<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
@@ -130,7 +122,7 @@ pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbRe
     Ok(rows.into_iter().map(Row::into_function).collect())
 }
 
-/// The function with this name, locked against deletion until the end of the transaction.
+/// Locked against deletion until the end of the transaction.
 pub(crate) async fn lock_for_use(
     conn: &mut Conn,
     tenant: TenantId,
@@ -152,13 +144,11 @@ pub(crate) async fn lock_for_use(
 pub struct Filter {
     pub name_prefix: Option<String>,
     pub queue: Option<String>,
-    /// Only this type of handler.
     pub handler_type: Option<HandlerType>,
-    /// Only active, or only inactive functions.
     pub is_active: Option<bool>,
 }
 
-/// A page of the tenant's functions by name, after the name `page.after`.
+/// By name, after the name `page.after`.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -221,7 +211,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Writes a function under its name: inserts or overwrites it.
+/// Inserts or overwrites a function.
 ///
 /// # Errors
 /// A constraint error if the queue does not exist (`task_functions_queue_fkey`).
@@ -236,8 +226,7 @@ pub async fn save(
     let Some(existing) = existing else {
         let created = diesel::insert_into(f::table).values(&write).returning(f::id).get_result(conn).await;
         let id = created.map_err(|error| match DbError::from(error) {
-            // Another transaction created the function after the lookup: this transaction runs
-            // again, finds it and changes it.
+            // Created after the lookup: this transaction runs again and finds it.
             DbError::Constraint { name, source, .. } if name == "task_functions_name_key" => {
                 DbError::Collision(source)
             }
@@ -255,8 +244,7 @@ pub async fn save(
     Ok((existing.id, Change::Updated))
 }
 
-/// Writes a built-in function under its name; returns it and whether it was written, or `None` if a
-/// function that is not built in has the name.
+/// Returns the function and whether it was written; `None` if a user's function has the name.
 pub(crate) async fn save_builtin(
     conn: &mut Conn,
     tenant: TenantId,
@@ -286,7 +274,6 @@ async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult
     Ok(row.map(Row::into_function))
 }
 
-/// Names of those of these jobs that run a built-in function.
 pub async fn system_jobs_among(conn: &mut Conn, tenant: TenantId, jobs: &[&str]) -> DbResult<Vec<String>> {
     use crate::schema::{scheduled_jobs as j, task_functions as f};
     let found = j::table
@@ -296,14 +283,12 @@ pub async fn system_jobs_among(conn: &mut Conn, tenant: TenantId, jobs: &[&str])
     Ok(found.select(j::name).order(j::name).load(conn).await?)
 }
 
-/// Whether one of these function names of the tenant is built in.
 pub async fn any_is_system(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbResult<bool> {
     use task_functions as f;
     let found = f::table.filter(f::tenant_id.eq(tenant)).filter(f::name.eq_any(names).and(f::is_system));
     Ok(diesel::select(diesel::dsl::exists(found)).get_result(conn).await?)
 }
 
-/// Whether one of these runs of the tenant runs a built-in function.
 pub async fn any_runs_system(conn: &mut Conn, tenant: TenantId, dispatches: &[DispatchId]) -> DbResult<bool> {
     use crate::schema::{job_dispatch as d, scheduled_jobs as j, task_functions as f};
     let found = d::table
@@ -314,7 +299,7 @@ pub async fn any_runs_system(conn: &mut Conn, tenant: TenantId, dispatches: &[Di
     Ok(diesel::select(diesel::dsl::exists(found)).get_result(conn).await?)
 }
 
-/// Jobs of the tenant that run a built-in function, deleted ones included: a handful.
+/// Includes deleted jobs: a handful.
 pub async fn system_jobs(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<JobId>> {
     use crate::schema::{scheduled_jobs as j, task_functions as f};
     let found = j::table

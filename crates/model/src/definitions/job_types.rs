@@ -1,7 +1,5 @@
 //! Kinds of schedule of the whole installation: the program defines them, and the operator sets
-//! which accept new jobs.
-//!
-//! Existing jobs of a kind that accepts no new ones continue.
+//! which accept new jobs. Existing jobs continue.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -13,7 +11,6 @@ use sched_timetable::JobType;
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Queryable, Selectable)]
 #[diesel(table_name = t, check_for_backend(diesel::pg::Pg))]
 pub struct JobTypeRecord {
-    /// The kind, as jobs name it.
     pub name: String,
     pub display_name: String,
     pub description: String,
@@ -21,17 +18,14 @@ pub struct JobTypeRecord {
     pub is_active: bool,
 }
 
-/// All kinds, by name.
 pub async fn list(conn: &mut Conn) -> DbResult<Vec<JobTypeRecord>> {
     Ok(t::table.order(t::name).select(JobTypeRecord::as_select()).load(conn).await?)
 }
 
-/// The kind of that name.
 pub async fn by_name(conn: &mut Conn, name: &str) -> DbResult<Option<JobTypeRecord>> {
     Ok(t::table.find(name).select(JobTypeRecord::as_select()).get_result(conn).await.optional()?)
 }
 
-/// Whether the kind accepts new jobs.
 pub(crate) async fn accepts_jobs(conn: &mut Conn, job_type: JobType) -> DbResult<bool> {
     let found: Option<bool> =
         t::table.find(job_type.as_str()).select(t::is_active).get_result(conn).await.optional()?;
@@ -39,8 +33,7 @@ pub(crate) async fn accepts_jobs(conn: &mut Conn, job_type: JobType) -> DbResult
     Ok(found.unwrap_or(true))
 }
 
-/// Sets whether the kind accepts new jobs; returns it before the change, or `None` if there is none
-/// of that name. Call it in a transaction.
+/// Returns the kind before the change. Call it in a transaction.
 pub async fn set_active(conn: &mut Conn, name: &str, is_active: bool) -> DbResult<Option<JobTypeRecord>> {
     let found: Option<JobTypeRecord> = t::table
         .find(name)

@@ -1,10 +1,9 @@
 //! Kill switches: pausing a tenant, a project, a queue or a task function, with a reason.
 //!
-//! Ticks and claims read the switches: from the commit on, they dispatch and claim nothing of a
-//! paused resource. The tick records the fire times of the pause as skipped
-//! ([`crate::dispatching::tick`]). A paused queue also holds its runs, and the waiting runs of
-//! other paused resources keep waiting ([`crate::dispatching::overlap_queue::queue_paused`]). Running work
-//! continues.
+//! From the commit on, ticks and claims dispatch and claim nothing of a paused resource. The tick
+//! records the fire times of the pause as skipped ([`crate::dispatching::tick`]). A paused queue
+//! also holds its runs, and the waiting runs of other paused resources keep waiting
+//! ([`crate::dispatching::overlap_queue::queue_paused`]). Running work continues.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -15,7 +14,6 @@ use crate::schema::{projects, queues, task_functions, tenants};
 use crate::{Conn, connection::database_clock};
 use sched_domain::ids::TenantId;
 
-/// The resource to pause or resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
     Tenant,
@@ -24,16 +22,13 @@ pub enum Target<'a> {
     Function(&'a str),
 }
 
-/// The action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseCommand<'a> {
-    /// Pause, or change the reason of a pause; `None` keeps the reason.
+    /// Also changes the reason of a pause; `None` keeps it.
     Pause(Option<&'a str>),
-    /// Resume.
     Resume,
 }
 
-/// State of a kill switch.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct PauseState {
     pub is_paused: bool,
@@ -52,7 +47,6 @@ impl PauseState {
     }
 }
 
-/// Result of [`set_pause`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PauseTransition {
     pub before: PauseState,
@@ -60,7 +54,6 @@ pub struct PauseTransition {
 }
 
 impl PauseTransition {
-    /// Whether anything was written.
     #[must_use]
     pub fn is_change(&self) -> bool {
         self.before != self.after
@@ -94,19 +87,18 @@ macro_rules! set_pause_row {
     }};
 }
 
-/// A request to turn a kill switch.
 #[derive(Debug, Clone, Copy)]
 pub struct PauseRequest<'a> {
     pub target: Target<'a>,
     pub command: PauseCommand<'a>,
-    /// The state that the resource must have before.
+    /// The required state before.
     pub expected: Expected,
 }
 
 /// Turns a kill switch. Call it in a transaction.
 ///
 /// # Errors
-/// The resource does not exist or has another version, or the database failed.
+/// The resource does not exist or has another version.
 pub async fn set_pause(
     conn: &mut Conn,
     tenant: TenantId,

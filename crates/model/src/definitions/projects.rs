@@ -1,9 +1,9 @@
 //! Projects: groups of jobs within a tenant.
 //!
-//! Deleting a project deletes its jobs and secrets. The rows of the project and of the jobs stay,
-//! with their history, and the name can be used again. Writers lock the row of the project until
-//! the end of the caller's transaction. A write that puts a job into a project locks it too
-//! ([`crate::jobs::save`]), so no job gets into a project that is being deleted.
+//! Deleting a project deletes its jobs and secrets. The rows of the project and its jobs stay, and
+//! the name can be used again. Writers lock the project's row until the end of the transaction, and
+//! so does a write that puts a job into it ([`crate::jobs::save`]). So no job gets into a project
+//! that is being deleted.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ use crate::{
 };
 use sched_domain::ids::{JobId, ProjectId, TenantId};
 
-/// Maximum number of jobs deleted with their project, so that the transaction stays short.
+/// Maximum number of jobs deleted with their project: the transaction stays short.
 pub const MOST_JOBS: i64 = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Queryable, Selectable, Insertable, AsChangeset)]
@@ -41,9 +41,8 @@ pub struct Project {
     pub id: ProjectId,
     #[diesel(embed)]
     pub settings: ProjectSettings,
-    /// Whether none of its jobs is dispatched or claimed.
+    /// None of its jobs is dispatched or claimed.
     pub is_paused: bool,
-    /// Present only while paused.
     pub pause_reason: Option<String>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -52,12 +51,12 @@ pub struct Project {
 #[derive(Debug, Clone)]
 pub struct SavedProject {
     pub project: Project,
-    /// Settings before the write; `None` for a new project.
+    /// `None` for a new project.
     pub before: Option<ProjectSettings>,
     pub change: Change,
 }
 
-/// Projects of the tenant whose name sorts after `after`, at most `limit`, by name.
+/// Those after the name `after`, by name.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -76,7 +75,6 @@ pub async fn list(
     Ok(found)
 }
 
-/// The project of that name, if the tenant has one.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Project>> {
     let found = projects::table
         .filter(projects::tenant_id.eq(tenant))
@@ -101,7 +99,7 @@ async fn lock(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<
     Ok(found.optional()?)
 }
 
-/// The project of that name, locked against deletion until the end of the transaction.
+/// Locked against deletion until the end of the transaction.
 pub(crate) async fn lock_for_use(
     conn: &mut Conn,
     tenant: TenantId,
@@ -118,10 +116,10 @@ pub(crate) async fn lock_for_use(
     Ok(found.optional()?)
 }
 
-/// Writes a project under its name: inserts or overwrites it. Call it in a transaction.
+/// Inserts or overwrites a project. Call it in a transaction.
 ///
 /// # Errors
-/// The project is not in the expected state, or the database failed.
+/// The project is not in the expected state.
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -137,8 +135,7 @@ pub async fn save(
             .get_result(conn)
             .await;
         let project = created.map_err(|error| match DbError::from(error) {
-            // Another transaction created the project after the lookup: this transaction runs
-            // again, finds it and changes it.
+            // Created after the lookup: this transaction runs again and finds it.
             DbError::Constraint { name, source, .. } if name == "projects_name_key" => {
                 DbError::Collision(source)
             }
@@ -163,9 +160,8 @@ pub async fn save(
 pub struct DeleteRequest<'a> {
     pub tenant: TenantId,
     pub name: &'a str,
-    /// The required state.
     pub expected: Expected,
-    /// Whether to delete its jobs too; otherwise a project with jobs is not deleted.
+    /// Otherwise a project with jobs is not deleted.
     pub with_jobs: bool,
     /// Component or user e-mail address.
     pub source: &'a str,
@@ -176,22 +172,19 @@ pub struct DeleteRequest<'a> {
 #[derive(Debug, Clone)]
 pub struct DeletedProject {
     pub project: Project,
-    /// Its deleted jobs, by id.
+    /// By id.
     pub jobs: Vec<DeletedJob>,
 }
 
-/// Why a project was not deleted; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
     #[error(transparent)]
     Change(#[from] ChangeError),
-    /// It has more jobs than can be deleted at once.
     #[error("the project has more than {MOST_JOBS} jobs; delete some of them first")]
     TooManyJobs,
-    /// Jobs of other projects run after its jobs and would wait forever.
+    /// Those jobs would wait forever.
     #[error("jobs of other projects run after jobs of this project: {0}")]
     Followed(Users),
-    /// One of its jobs could not be deleted.
     #[error(transparent)]
     Job(#[from] SaveError),
 }
@@ -218,15 +211,14 @@ impl transaction::TransactionError for DeleteError {
     }
 }
 
-/// Deletes a project with its secrets and optionally its jobs, and returns it. Call it in a
-/// transaction that holds no lock yet.
+/// Deletes and returns a project with its secrets and optionally its jobs. Call it in a transaction
+/// that holds no lock yet.
 ///
-/// Each of its jobs ends like a job that is deleted alone: its history stays, waiting runs are
-/// cancelled, running ones continue.
+/// Each job's history stays; waiting runs are cancelled, running ones continue.
 ///
 /// # Errors
-/// [`ChangeError::InUse`] if it has jobs that the request does not include,
-/// [`ChangeError::BuiltIn`] for the default project.
+/// [`ChangeError::InUse`] if it has jobs and the request excludes them, [`ChangeError::BuiltIn`]
+/// for the default project.
 pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<DeletedProject, DeleteError> {
     let DeleteRequest { tenant, name, expected, with_jobs, .. } = *request;
     let seen = by_name(conn, tenant, name).await?.ok_or(ChangeError::NotFound)?;
@@ -276,7 +268,7 @@ async fn refuse_jobs(conn: &mut Conn, tenant: TenantId, project: ProjectId) -> R
     }
 }
 
-/// Deletes the jobs of a project. The caller has locked the project, so it gets no more jobs.
+/// The caller has locked the project, so it gets no more jobs.
 async fn delete_jobs(
     conn: &mut Conn,
     request: &DeleteRequest<'_>,
@@ -290,7 +282,7 @@ async fn delete_jobs(
     }
     let ids: BTreeSet<JobId> = there.iter().map(|job| job.id).collect();
     dependencies::lock_with_upstream(conn, tenant, &ids).await?;
-    // Read again under the locks; some jobs may have left the project or have been deleted.
+    // Read again under the locks: jobs may have left the project or have been deleted.
     let there = jobs::of_project(conn, tenant, project, MOST_JOBS + 1).await?;
     let has_edges = |jobs: &[Job]| jobs.iter().any(|job| !job.settings.after.is_empty());
     if there.iter().any(|job| !ids.contains(&job.id)) || (has_edges(&there) && !has_edges(seen)) {

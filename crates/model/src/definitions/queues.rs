@@ -1,8 +1,8 @@
 //! Queues: their settings, and the usage of their limits.
 //!
 //! Claims read the current settings ([`crate::running::claims`]): a change applies from the next
-//! claim on, and running work continues. Pausing and limiting a queue change no run. A queue can be
-//! deleted when no job or function names it and no run waits in it.
+//! claim on, and running work continues. A queue can be deleted when no job or function names it
+//! and no run waits in it.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -22,16 +22,12 @@ use sched_domain::ids::{DEFAULT_TENANT, TenantId};
 pub struct QueueSettings {
     pub name: String,
     pub description: String,
-    /// Whether claims skip it.
     pub is_paused: bool,
-    /// Present only while paused.
     pub pause_reason: Option<String>,
-    /// Maximum number of its running runs, at least 1.
+    /// At least 1.
     pub max_running: Option<i32>,
-    /// Maximum number of claims in any stretch of time as long as the period; set together with the
-    /// period.
+    /// Maximum number of claims in any stretch of time as long as the period; set together with it.
     pub rate_limit_count: Option<i32>,
-    /// The period, in seconds.
     pub rate_limit_period_seconds: Option<i32>,
     /// Priority of runs whose job has none, 0 to 100.
     pub default_priority: i16,
@@ -42,26 +38,24 @@ pub struct Queue {
     pub settings: QueueSettings,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
-    /// Number of its running runs, if that is limited.
+    /// `None` without a limit.
     pub running: Option<i64>,
-    /// Number of claims in the last period, if that is limited.
+    /// `None` without a limit.
     pub claimed_in_period: Option<i64>,
     pub depth: Depth,
-    /// Number of live workers that serve it, without draining ones.
+    /// Live workers, without draining ones.
     pub workers: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Depth {
-    /// Number of waiting runs, queued ones included.
+    /// Includes queued runs.
     pub waiting: i64,
-    /// Whether the count stopped at its bound.
+    /// The count stopped at its bound.
     pub is_at_least: bool,
-    /// Since when the oldest run has been claimable.
     pub oldest_claimable_at: Option<DateTime<Utc>>,
 }
 
-/// Pause state after a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
     /// As in the settings.
@@ -73,9 +67,8 @@ pub enum Pause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedQueue {
     pub after: QueueSettings,
-    /// `None` for a new queue.
     pub before: Option<QueueSettings>,
-    /// The last change before this write; `None` for a new queue.
+    /// `None` for a new queue.
     pub changed_before: Option<DateTime<Utc>>,
     pub change: Change,
 }
@@ -106,12 +99,11 @@ statement! {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'a> {
     pub name_prefix: Option<&'a str>,
-    /// Only paused, or only unpaused queues.
     pub paused: Option<bool>,
     pub after: Option<&'a str>,
 }
 
-/// Queues of the tenant that match a filter, at most `limit`, by name.
+/// By name.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -147,8 +139,7 @@ fn queue((settings, (created_at, updated_at, running, claimed_in_period), depth,
     }
 }
 
-/// Settings of the tenant's queues, or of those with these names, at most `limit`, by name; without
-/// counts.
+/// By name, without counts; all queues or those with these names.
 pub async fn settings(
     conn: &mut Conn,
     tenant: TenantId,
@@ -163,14 +154,13 @@ pub async fn settings(
     Ok(found.order(q::name).limit(limit).load(conn).await?)
 }
 
-/// The queue of that name, if the tenant has one.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Queue>> {
     let one = List { tenant, after: "", only: Some(name), prefix: None, paused: None, limit: 1 };
     let found: Option<Row> = one.get_result(conn).await.optional()?;
     Ok(found.map(queue))
 }
 
-/// Writes a queue under its name: inserts or overwrites it. Call it in a transaction.
+/// Inserts or overwrites a queue. Call it in a transaction.
 ///
 /// # Errors
 /// A constraint error if a setting is out of bounds.
@@ -182,8 +172,7 @@ pub async fn save(
 ) -> DbResult<SavedQueue> {
     use queues as q;
     if pause == Pause::AsItIs {
-        // Unchanged settings need no lock, so a turn of the kill switch does not wait for this
-        // transaction.
+        // Unchanged settings need no lock, so the kill switch does not wait for this transaction.
         let found: Option<(QueueSettings, DateTime<Utc>)> = q::table
             .find((tenant, &settings.name))
             .select((QueueSettings::as_select(), q::updated_at))
@@ -226,21 +215,19 @@ pub async fn save(
     Ok(SavedQueue { after, before: Some(before), changed_before: Some(changed_before), change })
 }
 
-/// Settings with the pause of the stored queue.
 fn with_pause_of(stored: &QueueSettings, settings: &QueueSettings) -> QueueSettings {
     let (is_paused, pause_reason) = (stored.is_paused, stored.pause_reason.clone());
     QueueSettings { is_paused, pause_reason, ..settings.clone() }
 }
 
-/// Deletes a queue without jobs, functions and waiting runs, and returns it. Call it in a
-/// transaction.
+/// Deletes a queue, and returns it. Call it in a transaction.
 ///
-/// Deleted jobs and functions then no longer name it: after a restore they use the queue of their
+/// Deleted jobs and functions no longer name it: after a restore they use the queue of their
 /// function or the default queue.
 ///
 /// # Errors
-/// [`ChangeError::InUse`] while it is needed, [`ChangeError::BuiltIn`] for queues that every tenant
-/// has.
+/// [`ChangeError::InUse`] while a job, function or waiting run needs it, [`ChangeError::BuiltIn`]
+/// for queues that every tenant has.
 pub async fn delete(
     conn: &mut Conn,
     tenant: TenantId,
@@ -284,7 +271,6 @@ pub async fn delete(
     Ok(before)
 }
 
-/// The users of a locked queue.
 async fn users(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Users>> {
     let functions = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))

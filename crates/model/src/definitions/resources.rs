@@ -1,7 +1,7 @@
 //! Changes of named resources: the required state, and the errors.
 //!
-//! The version of a resource without a version column is the time of its last change in
-//! microseconds. Every change locks the row, so no two changes have the same version.
+//! The version of a resource without a version column is its last change in microseconds. Every
+//! change locks the row, so no two changes have the same version.
 
 use chrono::{DateTime, Utc};
 
@@ -10,7 +10,6 @@ use crate::{DbError, connection::transaction};
 /// Maximum number of names in an error.
 pub(crate) const MOST_NAMED: i64 = 3;
 
-/// The required state of a resource for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Expected {
     /// Any state; it need not exist.
@@ -21,7 +20,6 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// Whether an existing resource, last changed at `updated_at`, may be changed.
     pub(crate) fn of_present(self, updated_at: DateTime<Utc>) -> Result<(), ChangeError> {
         let found = version_of(updated_at);
         match self {
@@ -31,7 +29,6 @@ impl Expected {
         }
     }
 
-    /// Whether a missing resource may be created.
     pub(crate) const fn of_absent(self) -> Result<(), ChangeError> {
         match self {
             Self::Version(_) => Err(ChangeError::NotFound),
@@ -40,13 +37,11 @@ impl Expected {
     }
 }
 
-/// The version of a resource that was last changed at this time.
 #[must_use]
 pub const fn version_of(updated_at: DateTime<Utc>) -> i64 {
     updated_at.timestamp_micros()
 }
 
-/// Why a resource was not changed; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     #[error("no resource has that name")]
@@ -75,19 +70,17 @@ impl transaction::TransactionError for ChangeError {
     }
 }
 
-/// The users of a resource that should be deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Users {
-    /// Their kind, in the plural.
+    /// In the plural.
     pub kind: &'static str,
-    /// Some of their names, if they have names.
+    /// Some of their names, if any.
     pub names: Vec<String>,
-    /// Whether there are more.
     pub more: bool,
 }
 
 impl Users {
-    /// From a list with at most one name more than the maximum; `None` if it is empty.
+    /// From at most [`MOST_NAMED`] names and one more; `None` if empty.
     pub(crate) fn of(kind: &'static str, mut names: Vec<String>) -> Option<Self> {
         let most = usize::try_from(MOST_NAMED).unwrap_or(usize::MAX);
         let more = names.len() > most;

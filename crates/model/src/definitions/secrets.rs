@@ -1,9 +1,8 @@
 //! Secrets: written sealed, listed without values, opened for one attempt.
 //!
-//! The domain seals and opens; the keys are arguments and never part of a statement. Each write
-//! generates its own nonce, so a repeated transaction seals again. No foreign key protects the
-//! names in configurations: a function may be written while its secret is deleted, and its attempts
-//! then fail with that error.
+//! Keys are arguments and never part of a statement. Each write generates its own nonce, so a
+//! repeated transaction seals again. No foreign key protects the names in configurations: a
+//! function may be written while its secret is deleted, and its attempts then fail.
 
 mod rotation;
 
@@ -26,10 +25,9 @@ use sched_domain::secret::{
 
 pub use self::rotation::{ROTATION_PAGE, RotatedPage, rotate_page};
 
-/// Maximum number of functions named in a rejection.
 const MOST_NAMED_FUNCTIONS: usize = 10;
 
-/// The public fields of a secret: everything but its value.
+/// Everything but the value.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = secrets, check_for_backend(diesel::pg::Pg))]
 pub struct SecretRecord {
@@ -47,12 +45,10 @@ pub struct SecretRecord {
 #[derive(Debug, Clone)]
 pub struct SavedSecret {
     pub secret: SecretRecord,
-    /// Created or updated: values are never compared, so no response reveals whether the value was
-    /// the same.
+    /// Values are never compared, so no response reveals whether the value was the same.
     pub change: Change,
 }
 
-/// Why a secret was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum PutError {
     #[error(transparent)]
@@ -73,12 +69,11 @@ impl crate::connection::transaction::TransactionError for PutError {
     }
 }
 
-/// Why a secret was not deleted; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
     #[error("functions or notification channels name this secret: {}{}", .functions.join(", "), if *.more { " and more" } else { "" })]
     InUse {
-        /// Names of the first functions; a channel's name has a prefix.
+        /// The first names; a channel's name has a prefix.
         functions: Vec<String>,
         more: bool,
     },
@@ -102,7 +97,6 @@ fn random_nonce() -> [u8; NONCE_BYTES] {
     rand::random()
 }
 
-/// A value to write for a secret.
 #[derive(Debug, Clone, Copy)]
 pub struct NewValue<'a> {
     pub place: SecretPlace<'a>,
@@ -111,7 +105,7 @@ pub struct NewValue<'a> {
     pub source: &'a str,
 }
 
-/// Writes the value of a secret: inserts or overwrites it. Call it in a transaction.
+/// Inserts or overwrites the value of a secret. Call it in a transaction.
 ///
 /// # Errors
 /// A constraint error if the project was deleted (`secrets_project_fkey`).
@@ -141,8 +135,7 @@ pub async fn put(conn: &mut Conn, new: NewValue<'_>, keys: &SecretKeys) -> Resul
             .get_result(conn)
             .await;
         let secret = created.map_err(|error| match DbError::from(error) {
-            // Another transaction created the secret after the lookup: this transaction runs again,
-            // finds it and changes it.
+            // Created after the lookup: this transaction runs again and finds it.
             DbError::Constraint { name, source, .. } if name == "secrets_name_key" => {
                 DbError::Collision(source)
             }
@@ -158,7 +151,6 @@ pub async fn put(conn: &mut Conn, new: NewValue<'_>, keys: &SecretKeys) -> Resul
     Ok(SavedSecret { secret, change: Change::Updated })
 }
 
-/// Locks a secret for a change or a deletion.
 async fn lock(conn: &mut Conn, place: SecretPlace<'_>) -> DbResult<Option<SecretRecord>> {
     let found = secrets::table
         .filter(secrets::tenant_id.eq(place.tenant))
@@ -171,7 +163,6 @@ async fn lock(conn: &mut Conn, place: SecretPlace<'_>) -> DbResult<Option<Secret
     Ok(found.optional()?)
 }
 
-/// The public fields of the secret in this place, if there is one.
 pub async fn find(conn: &mut Conn, place: SecretPlace<'_>) -> DbResult<Option<SecretRecord>> {
     let found = secrets::table
         .filter(secrets::tenant_id.eq(place.tenant))
@@ -210,8 +201,8 @@ struct ListRow {
     project: Option<String>,
 }
 
-/// Secrets of the tenant after `(name, project)`, at most `limit`, each with the name of its
-/// project; by name, the tenant's own before those of its projects.
+/// Those after `(name, project)`, each with the name of its project; by name, the tenant's own
+/// before those of its projects.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -248,7 +239,7 @@ pub async fn list(
     Ok(rows.into_iter().map(record).collect())
 }
 
-/// Those of these names without a secret in the tenant, in any project.
+/// Names without a secret in the tenant, in any project.
 pub async fn unknown_names<'a>(
     conn: &mut Conn,
     tenant: TenantId,
@@ -272,8 +263,8 @@ statement! {
     FunctionsNaming = "secrets/secrets_functions_naming.sql", (tenant: TenantId as SqlUuid) -> (Text, Jsonb)
 }
 
-/// Deletes a secret and returns it; `None` if there is none. Unless `even_if_named`, a secret that
-/// functions or notification channels name stays.
+/// Deletes a secret and returns it. Unless `even_if_named`, a secret that functions or notification
+/// channels name stays.
 ///
 /// # Errors
 /// [`DeleteError::InUse`] if they name it.
@@ -326,8 +317,6 @@ impl SealedSecret {
         SecretPlace { tenant: self.tenant_id, project: self.project_id, name: &self.name }
     }
 
-    /// Opens the value.
-    ///
     /// # Errors
     /// The key is missing, or the sealed value belongs to a different row.
     pub fn open(&self, keys: &SecretKeys) -> Result<SecretValue, OpenError> {
@@ -349,8 +338,8 @@ statement! {
     ) -> (SqlUuid, SqlUuid, Nullable<SqlUuid>, Text, BigInt, Text, Bytea, Bytea)
 }
 
-/// The secrets with these names that attempts of a job may read: the project's before the tenant's.
-/// Names without a secret are missing in the result.
+/// The secrets that attempts of a job may read: the project's before the tenant's. Unknown names
+/// are missing in the result.
 pub async fn of_attempt(
     conn: &mut Conn,
     tenant: TenantId,
@@ -360,7 +349,6 @@ pub async fn of_attempt(
     Ok(OfAttempt { tenant, job, names }.load(conn).await?)
 }
 
-/// The tenant's own secret of this name, if there is one.
 pub async fn of_tenant(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<SealedSecret>> {
     use secrets as s;
     let found = s::table

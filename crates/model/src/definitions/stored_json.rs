@@ -3,8 +3,8 @@
 use sched_domain::dependency::After;
 use sched_domain::retry::RetryPolicy;
 
-/// Reads a stored retry policy. An unreadable one, which was written without the API, counts as
-/// none and is logged: the installation's default applies, so neither a claim nor a list fails.
+/// An unreadable policy, written without the API, counts as none and is logged: the installation's
+/// default applies, so neither a claim nor a list fails.
 pub(crate) fn stored_policy(
     stored: Option<serde_json::Value>,
     what: impl FnOnce() -> String,
@@ -18,8 +18,8 @@ pub(crate) fn stored_policy(
     }
 }
 
-/// The dependencies in a job's row. Unreadable data was not written by this program; the stored
-/// dependencies, which decide, are separate.
+/// The dependencies in a job's row. This program never writes unreadable data, and the separately
+/// stored dependencies decide.
 pub(crate) fn stored_after(stored: serde_json::Value, job: &str) -> Vec<After> {
     serde_json::from_value(stored).unwrap_or_else(|error| {
         tracing::error!(job.name = job, %error, "the stored dependencies of a job are invalid; showing none");

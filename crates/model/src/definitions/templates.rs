@@ -1,8 +1,8 @@
 //! Stored templates of jobs.
 //!
-//! Nothing depends on a template: a job created from one names it and works without it. The domain
-//! evaluates templates ([`sched_domain::template`]); here a template is two validated objects.
-//! Every change locks the row.
+//! A job created from a template names it and works without it. The domain evaluates templates
+//! ([`sched_domain::template`]); here a template is two validated objects. Every change locks the
+//! row.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -20,7 +20,7 @@ use sched_domain::template::{MadeFrom, Template};
 pub struct TemplateSettings {
     pub name: String,
     pub description: String,
-    /// Its parameters; an object.
+    /// An object.
     pub parameters: serde_json::Value,
     /// Fields of a job, with placeholders; an object.
     pub job: serde_json::Value,
@@ -52,8 +52,6 @@ impl TemplateRecord {
         }
     }
 
-    /// Parses the template.
-    ///
     /// # Errors
     /// [`DbError::Corrupt`] if it is invalid, for example because a later release wrote it.
     pub fn template(&self) -> DbResult<Template> {
@@ -70,13 +68,13 @@ impl TemplateRecord {
 #[derive(Debug, Clone)]
 pub struct SavedTemplate {
     pub template: TemplateRecord,
-    /// Settings before the write; `None` for a new template.
+    /// `None` for a new template.
     pub before: Option<TemplateSettings>,
     pub change: Change,
 }
 
 impl SavedTemplate {
-    /// Version before the write; `None` for a new template.
+    /// `None` for a new template.
     #[must_use]
     pub const fn version_before(&self) -> Option<i64> {
         match self.change {
@@ -87,7 +85,7 @@ impl SavedTemplate {
     }
 }
 
-/// Templates of the tenant whose name sorts after `after`, at most `limit`, by name.
+/// Those after the name `after`, by name.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -104,7 +102,6 @@ pub async fn list(
         .await?)
 }
 
-/// The template of that name, if the tenant has one.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<TemplateRecord>> {
     let found = job_templates::table
         .filter(job_templates::tenant_id.eq(tenant))
@@ -138,8 +135,7 @@ struct Write<'a> {
     updated_src: &'a str,
 }
 
-/// Writes a template under its name: inserts or overwrites it. `source` is the component, or the
-/// e-mail address of the user.
+/// Inserts or overwrites a template. `source` is the component, or the user's e-mail address.
 ///
 /// The settings must be validated. Call it in a transaction.
 pub async fn save(
@@ -167,8 +163,7 @@ pub async fn save(
             .get_result(conn)
             .await;
         let template = created.map_err(|error| match DbError::from(error) {
-            // Another transaction created the template after the lookup: this transaction runs
-            // again, finds it and changes it.
+            // Created after the lookup: this transaction runs again and finds it.
             DbError::Constraint { name, source, .. } if name == "job_templates_name_key" => {
                 DbError::Collision(source)
             }
@@ -188,8 +183,7 @@ pub async fn save(
     Ok(SavedTemplate { template, before, change: Change::Updated })
 }
 
-/// Deletes a template and returns it; `None` if the tenant has none of that name. Jobs created from
-/// it stay unchanged.
+/// Returns the template. Jobs created from it stay unchanged.
 pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<TemplateRecord>> {
     let deleted = diesel::delete(
         job_templates::table.filter(job_templates::tenant_id.eq(tenant)).filter(job_templates::name.eq(name)),
@@ -200,8 +194,8 @@ pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<O
     Ok(deleted.optional()?)
 }
 
-/// Stores the template of a job; returns whether that changed. It is not a setting of the job and
-/// creates no version. Call it in the transaction that writes the job, which locks its row.
+/// Stores the template of a job; returns whether it changed. It creates no version of the job. Call
+/// it in the transaction that writes the job, which locks its row.
 pub async fn store_origin(
     conn: &mut Conn,
     tenant: TenantId,

@@ -1,16 +1,16 @@
 //! Cancels runs, waiting or running.
 //!
-//! A waiting run is closed at once. A running run is marked, and its worker is notified: the worker
-//! stops the work and ends the attempt as cancelled under its claim token, which closes the run. A
-//! worker that misses the notification reads the mark at its next heartbeat ([`claims_to_end`]). If the
-//! worker dies first, the attempt is lost, and a marked run is not tried again. A repeated
-//! cancellation changes nothing.
+//! A waiting run is closed at once. A running run is marked and its worker notified: the worker
+//! ends the attempt as cancelled under its claim token, which closes the run. A worker that misses
+//! the notification reads the mark at its next heartbeat ([`claims_to_end`]). If the worker dies
+//! first, the attempt is lost, and a marked run is not tried again. A repeated cancellation changes
+//! nothing.
 //!
 //! # Locks
-//! [`cancel`] and [`cancel_of_job`] are commands of users and programs. They hold the lock on the
-//! job, as every transaction that ends attempts does. So of an end and a cancellation one comes
-//! first, and the other sees it. A claim does not take that lock but holds the row of the run. A
-//! cancellation that waits for that row then finds the run running.
+//! [`cancel`] and [`cancel_of_job`] hold the lock on the job, as every transaction that ends
+//! attempts does. So of an end and a cancellation one comes first, and the other sees it. A claim
+//! does not take that lock but holds the row of the run. A cancellation that waits for that row
+//! then finds the run running.
 
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Int4, Nullable, Text, Uuid as SqlUuid};
@@ -22,10 +22,8 @@ use crate::{Conn, DbResult, dispatching::overlap_queue};
 use sched_domain::ids::{ClaimToken, DispatchId, JobId, ProjectId, TenantId, WorkerId};
 use sched_domain::run_state::DispatchStatus;
 
-/// Most runs of a job that one command cancels.
 pub const MOST_AT_ONCE: usize = 1_000;
 
-/// Most open runs of a job that one command reads.
 const MOST_LOOKED_AT: i32 = 10_000;
 
 /// A job whose oldest open runs are cancelled to make room.
@@ -33,7 +31,7 @@ const MOST_LOOKED_AT: i32 = 10_000;
 pub struct MakeRoom {
     pub tenant_id: TenantId,
     pub job_id: JobId,
-    /// Number of runs to cancel.
+    /// Runs to cancel.
     pub count: i32,
 }
 
@@ -45,9 +43,8 @@ statement! {
     ) -> SqlUuid
 }
 
-/// Cancels the oldest open runs of jobs whose locks the caller holds. Returns the workers of the
-/// running ones; the caller notifies them after the commit
-/// ([`crate::connection::notify::cancellations`]).
+/// Cancels the oldest open runs of jobs whose locks the caller holds. Returns the workers to notify
+/// after the commit ([`crate::connection::notify::cancellations`]).
 pub async fn cancel_oldest(conn: &mut Conn, rooms: &[MakeRoom]) -> DbResult<Vec<WorkerId>> {
     if rooms.is_empty() {
         return Ok(Vec::new());
@@ -62,13 +59,10 @@ pub async fn cancel_oldest(conn: &mut Conn, rooms: &[MakeRoom]) -> DbResult<Vec<
     Ok(workers)
 }
 
-/// The reason for which the work under a claim must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimEndReason {
-    /// A user, a program or the leader cancelled the run.
     Cancelled,
-    /// The worker no longer holds the claim: another worker repeats the work, or it is not
-    /// repeated.
+    /// The worker no longer holds the claim.
     Lost,
 }
 
@@ -82,8 +76,7 @@ statement! {
 /// Returns those of a worker's claims whose work must end, with the reason. One statement, by the
 /// key of the runs.
 ///
-/// A claim whose end is already stored is also returned as lost; the caller knows which claims
-/// those are.
+/// A claim whose end is already stored is also returned as lost; the caller knows these claims.
 pub async fn claims_to_end(
     conn: &mut Conn,
     claims: &[(DispatchId, ClaimToken)],
@@ -99,17 +92,13 @@ pub async fn claims_to_end(
     Ok(rows.into_iter().map(|(token, holds)| (token, reason(holds))).collect())
 }
 
-/// The author and the reason of a cancellation.
 #[derive(Debug, Clone, Copy)]
 pub struct Order<'a> {
-    /// The user or program that cancels.
     pub by: &'a str,
-    /// A reason for people.
     pub reason: Option<&'a str>,
 }
 
 impl Order<'_> {
-    /// The message that the run keeps.
     fn message(&self) -> String {
         match self.reason {
             Some(reason) => format!("cancelled by {}: {reason}", self.by),
@@ -125,35 +114,28 @@ pub struct JobRef {
     pub job_name: String,
 }
 
-/// The changes of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CancelledRuns {
-    /// Runs that waited and are closed.
+    /// Waiting runs, now closed.
     pub closed: Vec<DispatchId>,
-    /// Runs that are running and are marked.
+    /// Running runs, now marked.
     pub requested: Vec<DispatchId>,
-    /// The workers of the marked runs. Notify them after the commit
-    /// ([`crate::connection::notify::cancellations`]).
+    /// Workers to notify after the commit ([`crate::connection::notify::cancellations`]).
     pub workers: Vec<WorkerId>,
-    /// Queues of the runs that were queued behind these and are released.
+    /// Queues of the released runs.
     pub released_queues: Vec<String>,
 }
 
-/// The outcome of a cancellation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cancelled {
-    /// The run is closed, or its worker is to stop it.
     Stopped(JobRef, CancelledRuns),
-    /// An earlier command marked the run.
     AlreadyRequested(Option<WorkerId>),
-    /// The run was cancelled before.
     AlreadyCancelled,
-    /// The run had finished in another state.
     Finished(DispatchStatus),
     NoSuchDispatch,
 }
 
-/// Cancels a run. Call it in a transaction that holds no lock on a job yet.
+/// Call it in a transaction that holds no lock on a job yet.
 pub async fn cancel(
     conn: &mut Conn,
     tenant: TenantId,
@@ -187,8 +169,8 @@ pub async fn cancel(
 /// Cancels up to [`MOST_AT_ONCE`] open runs of a job, the newest first, so that no run takes the
 /// place of another.
 ///
-/// Returns the changes and whether more open runs remain; `None` if the job does not exist. Call it
-/// in a transaction that holds no lock on a job yet.
+/// Returns the changes and whether more open runs remain; `None` without the job. Call it in a
+/// transaction that holds no lock on a job yet.
 pub async fn cancel_of_job(
     conn: &mut Conn,
     tenant: TenantId,
@@ -216,8 +198,8 @@ statement! {
     ) -> SqlUuid
 }
 
-/// Cancels all waiting runs of a job whose lock the caller holds. Running runs continue. No run of
-/// the job is queued afterwards.
+/// Cancels all waiting runs of a job whose lock the caller holds, queued ones included. Running
+/// runs continue.
 pub async fn cancel_waiting(
     conn: &mut Conn,
     tenant: TenantId,
@@ -227,8 +209,8 @@ pub async fn cancel_waiting(
     Ok(Waiting { tenant, job, message: &order.message() }.load(conn).await?)
 }
 
-/// Locks the job, which orders the command with its ticks, ends and triggers. Also returns the
-/// number of its open runs.
+/// The lock orders the command with the job's ticks, ends and triggers. Also returns the number of
+/// open runs.
 async fn lock_job(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<Option<(JobRef, i32)>> {
     use scheduled_jobs as j;
     let found = j::table

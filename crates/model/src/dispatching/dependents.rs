@@ -1,15 +1,15 @@
 //! Ends of jobs after which other jobs run, from the recorded end to the runs that it causes.
 //!
 //! A transaction that closes a run of a job with dependents inserts a row into `job_ends`
-//! (`attempts_end.sql`). The leader takes rows from there and locks the dependents.
-//! [`follow`](fn@sched_domain::dependency::follow) decides, and the leader creates the runs and
-//! deletes the rows. A dependent that may not run gets a recorded skip instead.
+//! (`attempts_end.sql`). The leader takes rows and locks the dependents.
+//! [`follow`](fn@sched_domain::dependency::follow) decides; the leader creates the runs and deletes
+//! the rows. A dependent that may not run gets a recorded skip.
 //!
 //! # Crashes and races
-//! The leader does all of this in one fenced transaction. A leader that dies before the commit has
-//! done nothing, and the next one finds the same rows. Two leaders at the same time take different
-//! rows. The key of each run contains the run that caused it, so an end that is reported twice
-//! creates no second run.
+//! All of this is one fenced transaction. A leader that dies before the commit has done nothing,
+//! and the next one finds the same rows. Two leaders at the same time take different rows. The key
+//! of each run contains the run that caused it, so an end that is reported twice creates no second
+//! run.
 
 mod plan;
 mod write;
@@ -35,28 +35,24 @@ use sched_domain::run_state::{DispatchStatus, Trigger};
 use sched_domain::trace::TraceContext;
 use sched_timetable::SkipReason;
 
-/// The limits of one batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub ends: i64,
-    /// Approximate number of their dependents in total; the first end is taken with all of its
-    /// dependents.
+    /// Approximate total of their dependents; the first end is taken with all of its dependents.
     pub dependents: i64,
 }
 
-/// The result of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DependentsResult {
-    /// Ends that were taken and are finished.
     pub ends: usize,
     pub dispatched: usize,
-    /// The reasons of skipped dependents, one entry for each skip.
+    /// One entry for each skip.
     pub skipped: Vec<SkipReason>,
     /// Queues that workers should check after the commit.
     pub queues: BTreeSet<String>,
 }
 
-/// Whether any end waits. One statement, without its own transaction.
+/// One statement, without its own transaction.
 pub async fn any(conn: &mut Conn) -> DbResult<bool> {
     let first: Option<i64> =
         job_ends::table.order(job_ends::id).select(job_ends::id).first(conn).await.optional()?;
@@ -108,7 +104,6 @@ statement! {
         -> (BigInt, SqlUuid, SqlUuid, Text, SqlUuid, Text, Timestamptz)
 }
 
-/// A locked row of `job_ends`.
 #[derive(Debug, Queryable)]
 struct JobEnd {
     id: i64,
@@ -129,7 +124,7 @@ statement! {
     )
 }
 
-/// A locked job that runs after other jobs, with everything that decides its runs.
+/// A locked dependent, with everything that decides its runs.
 #[derive(Debug, Queryable)]
 struct Dependent {
     tenant_id: TenantId,
@@ -166,7 +161,7 @@ async fn edges_of(conn: &mut Conn, dependents: &[Dependent]) -> DbResult<EdgesBy
     Ok(edges)
 }
 
-/// The trace of each run after which other jobs run. A run without one has its own trace.
+/// The traces of upstream runs. A run without one has its own trace.
 async fn traces_of(conn: &mut Conn, new: &[plan::Dispatch]) -> DbResult<HashMap<DispatchId, String>> {
     if new.is_empty() {
         return Ok(HashMap::new());

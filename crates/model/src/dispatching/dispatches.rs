@@ -1,4 +1,4 @@
-//! Reads runs: waiting, running and finished ones. Triggers are in [`crate::dispatching::trigger`].
+//! Reads runs. Triggers are in [`crate::dispatching::trigger`].
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -14,15 +14,14 @@ use sched_domain::ids::{
 };
 use sched_domain::run_state::{DispatchStatus, Trigger};
 
-/// Priority of a run if neither the job nor the queue has one.
+/// If neither the job nor the queue has a priority.
 pub const STANDARD_PRIORITY: i16 = 50;
 
-/// A stored run, with the name of its job.
 #[derive(Debug, Clone, Queryable)]
 pub struct Dispatch {
     pub row: DispatchRow,
     pub job_name: String,
-    /// The last progress report of its running attempt.
+    /// Last report of the running attempt.
     pub progress: Option<Progress>,
 }
 
@@ -57,26 +56,22 @@ pub struct DispatchRow {
     pub traceparent: Option<String>,
 }
 
-/// A filter of runs.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub job: Option<JobId>,
-    /// Any of these states; empty for every state.
+    /// Empty for every state.
     pub status: &'static [DispatchStatus],
-    /// Created at this time or later.
+    /// Inclusive.
     pub since: Option<DateTime<Utc>>,
-    /// Created before this time.
+    /// Exclusive.
     pub until: Option<DateTime<Utc>>,
-    /// Of jobs with this function.
     pub function: Option<FunctionId>,
     pub project: Option<ProjectId>,
-    /// In this queue.
     pub queue: Option<String>,
-    /// Last claimed by this worker.
+    /// The last claimant.
     pub worker: Option<WorkerId>,
-    /// Created by this kind of trigger.
     pub triggered_by: Option<Trigger>,
-    /// After this run: the last one of the previous page.
+    /// The last run of the previous page.
     pub after: Option<DispatchId>,
     /// Otherwise newest first.
     pub oldest_first: bool,
@@ -98,8 +93,7 @@ macro_rules! progress_of_dispatch {
     };
 }
 
-/// Restricts a boxed query of runs and their jobs to a filter, without its position. Ids are
-/// ordered by the time of creation.
+/// Restricts a query to a filter, without its position. Ids are ordered by the time of creation.
 macro_rules! filtered {
     ($query:expr, $filter:expr) => {{
         use job_dispatch as d;
@@ -138,7 +132,7 @@ macro_rules! filtered {
     }};
 }
 
-/// Up to this many jobs with this many runs in total, runs are found by their jobs.
+/// Limits of jobs and of their runs for [`of_few`].
 const FEW_JOBS: usize = 200;
 const FEW_RUNS: i64 = 20_000;
 
@@ -158,8 +152,8 @@ statement! {
     ) -> SqlUuid
 }
 
-/// The runs that match a filter, in its order, if they can be found by their jobs. `None` if the
-/// jobs or their runs are too many; then the runs are found among those of all tenants.
+/// The runs that match a filter, found by their jobs. `None` if the jobs or their runs are too
+/// many; then the runs are found among those of all tenants.
 ///
 /// The counter of a job's runs never decreases, so the job has at most that many.
 async fn of_few(
@@ -217,7 +211,7 @@ async fn of_few(
     Ok(Some(found.load(conn).await?))
 }
 
-/// At most `limit` runs of the tenant, in the order of the filter.
+/// In the order of the filter.
 pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Dispatch>> {
     use job_dispatch as d;
     let few = of_few(conn, tenant, filter, limit).await?;
@@ -240,7 +234,7 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64
     Ok(filtered!(query, filter).load(conn).await?)
 }
 
-/// Number of the tenant's runs that match a filter, counted up to `most`.
+/// Counts up to `most`.
 pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
     use job_dispatch as d;
     let whole = Filter { after: None, ..filter.clone() };

@@ -1,22 +1,21 @@
-//! Inserts runs: the one statement for all that create them, which are ticks, triggers, ends of
-//! jobs, retries and notifications.
+//! Inserts runs: the one statement for ticks, triggers, ends of jobs, retries and notifications.
 //!
 //! # Locks
-//! The lock order is that of the protocol: `scheduled_jobs` before `job_dispatch`. The caller locks
-//! the jobs in the order of their ids, with a separate statement, decides under these locks which
-//! runs are queued ([`super::room`]), and calls [`insert`] in the same transaction. The counters of
-//! the jobs are then written under the locks that the transaction already holds.
+//! The order is `scheduled_jobs` before `job_dispatch`. The caller locks the jobs in the order of
+//! their ids, with a separate statement, and decides under these locks which runs are queued
+//! ([`super::room`]). Then it calls [`insert`] in the same transaction, which writes the jobs'
+//! counters under these locks.
 //!
 //! Two callers differ:
 //! - A tick counts its runs when it moves the cursors ([`super::tick::write`]), so that each job
 //!   gets one new row version. It calls [`insert_uncounted`].
-//! - A notification takes the lock on the built-in job with the counters, after the insert. It
-//!   holds the row of the cursor of notifications, so no other transaction inserts runs of that
-//!   job for notifications, and it locks no other job.
+//! - A notification locks the built-in job with the counters, after the insert. It holds the row of
+//!   the cursor of notifications, so no other transaction inserts runs of that job for
+//!   notifications, and it locks no other job.
 //!
 //! # Crashes
 //! A process that dies before the commit has inserted and counted nothing. The same run inserted
-//! again, by this or another process, meets the unique key and is not counted twice.
+//! again, by any process, meets the unique key and is not counted twice.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -31,7 +30,6 @@ use crate::{Conn, DbResult};
 use sched_domain::ids::{DispatchId, InstanceId, JobId, TenantId, Term};
 use sched_domain::run_state::Trigger;
 
-/// A run to insert.
 #[derive(Debug, Clone)]
 pub struct NewDispatch<'a> {
     pub id: DispatchId,
@@ -39,12 +37,12 @@ pub struct NewDispatch<'a> {
     pub job_id: JobId,
     pub scheduled_for: DateTime<Utc>,
     pub available_at: DateTime<Utc>,
-    /// Whether the run waits for other runs of its job to end ([`super::overlap_queue`]).
+    /// Waits for other runs of its job ([`super::overlap_queue`]).
     pub is_queued: bool,
     pub expires_at: Option<DateTime<Utc>>,
     pub queue: String,
     pub priority: i16,
-    /// An object; `None` for the arguments of the job.
+    /// An object; `None` for the job's arguments.
     pub args: Option<Cow<'a, Value>>,
     pub is_catch_up: bool,
     /// Fire time of the preceding record; only for a fire.
@@ -52,7 +50,6 @@ pub struct NewDispatch<'a> {
     pub origin: Origin<'a>,
 }
 
-/// The cause of a run that is not a fire.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Origin<'a> {
     pub user: Option<&'a str>,
@@ -61,17 +58,16 @@ pub struct Origin<'a> {
     pub retry_of: Option<DispatchId>,
     /// Unique for the job.
     pub idempotency_key: Option<&'a str>,
-    /// W3C trace context; `None` if the run starts its own trace.
+    /// W3C trace context; `None` for an own trace.
     pub traceparent: Option<&'a str>,
 }
 
 impl Origin<'_> {
-    /// The origin of a fire.
     pub const FIRE: Self =
         Self { user: None, trigger_id: None, retry_of: None, idempotency_key: None, traceparent: None };
 }
 
-/// The leader, if the leader inserts the runs.
+/// `None` if another process inserts the runs.
 pub(crate) type Leader = Option<(InstanceId, Term)>;
 
 macro_rules! insert_statement {
@@ -105,12 +101,10 @@ macro_rules! insert_statement {
 }
 
 insert_statement! {
-    /// Inserts runs and counts them in their jobs.
     InsertAndCount = "insert/insert_and_count.sql"
 }
 
 insert_statement! {
-    /// Inserts runs; the caller counts them.
     InsertAlone = "insert/insert_alone.sql"
 }
 
@@ -160,7 +154,7 @@ pub(crate) async fn insert<'n>(
     run_insert!(InsertAndCount, conn, leader, triggered_by, new)
 }
 
-/// As [`insert`], without the counters of the jobs: the caller writes them in the same transaction.
+/// As [`insert`]; the caller writes the jobs' counters in the same transaction.
 pub(crate) async fn insert_uncounted<'n>(
     conn: &Conn,
     leader: Leader,
@@ -171,7 +165,7 @@ pub(crate) async fn insert_uncounted<'n>(
 }
 
 fn of_ids<'n>(new: &'n [NewDispatch<'n>], ids: &[DispatchId]) -> Vec<&'n NewDispatch<'n>> {
-    // The usual case: no run existed.
+    // The usual case.
     if ids.len() == new.len() {
         return new.iter().collect();
     }

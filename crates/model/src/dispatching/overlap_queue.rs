@@ -1,22 +1,18 @@
-//! The overlap queue: runs of a job that wait for other runs of it to end, because `max_instances`
-//! of them are open.
+//! The overlap queue: runs that wait for other runs of their job to end, because `max_instances` of
+//! them are open.
 //!
-//! Waiting runs of a job whose project or function is paused are queued too ([`queue_paused`]), so that
-//! claims need not read them.
-//!
-//! A queued run is PENDING with `claimable_at = 'infinity'`, which no claim reaches, and is counted
-//! in `scheduled_jobs.queued_dispatches`.
+//! Waiting runs of paused projects or functions are queued too ([`queue_paused`]), so claims need
+//! not read the pauses. A queued run is PENDING with `claimable_at = 'infinity'`, which no claim
+//! reaches, and is counted in `scheduled_jobs.queued_dispatches`.
 //!
 //! # Locks
 //! A transaction that creates a run decides under the lock on its job whether the run is queued. A
 //! transaction that closes a run calls [`release`] under the same lock. So no place is ever free
-//! without a notification.
-//! [`release_stranded`] handles changes that bypass this code, such as a policy that an operator
-//! edits in SQL.
+//! without a notification. [`release_stranded`] handles changes that bypass this code, such as a
+//! policy that an operator edits in SQL.
 //!
 //! # Crashes
-//! A process that dies at any line loses nothing: either the run is closed and the next one
-//! released, or neither.
+//! Either the run is closed and the next one released, or neither.
 
 use diesel::sql_types::{Array, BigInt, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
@@ -37,17 +33,17 @@ statement! {
     Hold = "overlap_queue/line_hold.sql", (limit: i64 as BigInt) -> BigInt
 }
 
-/// Queues up to `limit` due runs of paused projects or functions.
+/// Queues up to `limit` due runs of paused projects or functions; returns their number. Call it in
+/// a fenced transaction.
 ///
-/// Returns their number. [`release_stranded`] releases them when the pause is over. Call it in a
-/// fenced transaction.
+/// [`release_stranded`] releases them after the pause.
 pub async fn queue_paused(conn: &mut Conn, limit: i64) -> DbResult<u64> {
     let held: i64 = Hold { limit }.get_result(conn).await?;
     Ok(u64::try_from(held).unwrap_or(0))
 }
 
-/// Releases the oldest queued runs of each of the jobs, as many as the job has room for. Returns
-/// the queues that workers should check after the commit. The caller holds the lock on the jobs.
+/// Releases as many of the oldest queued runs as each job has room for. Returns the queues that
+/// workers should check after the commit. The caller holds the lock on the jobs.
 pub async fn release(conn: &mut Conn, jobs: &[(TenantId, JobId)]) -> DbResult<Vec<String>> {
     if jobs.is_empty() {
         return Ok(Vec::new());

@@ -1,9 +1,8 @@
 //! Quotas of tenants: their limits, their usage, and the checks when something is created.
 //!
 //! An unset quota costs only the read that finds it unset. Each quota is enforced in one place:
-//! - `jobs`: by the transaction that creates a job. It locks the row of the tenant before it
-//!   writes the job, until the commit, and counts the existing jobs. No counter is stored that
-//!   could drift.
+//! - `jobs`: by the transaction that creates a job. It locks the tenant's row before it writes the
+//!   job, until the commit, and counts the jobs. No stored counter can drift.
 //! - `dispatches_per_minute`: by ticks ([`super::tick`]) and triggers, with one counter.
 //! - `running_dispatches`: by claims ([`crate::running::claims::claim_limited`]).
 //! - `log_bytes`: when the output of attempts is stored ([`crate::running::attempts`]).
@@ -39,10 +38,8 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Parses the stored quotas, which a constraint has checked.
-    ///
     /// # Errors
-    /// If the value was written past the constraint.
+    /// A value that was written past the constraint.
     pub fn stored(value: serde_json::Value) -> DbResult<Self> {
         serde_json::from_value(value).map_err(|error| DbError::Corrupt {
             what: "quotas of a tenant".into(),
@@ -59,8 +56,7 @@ statement! {
     CountJobs = "quotas/quotas_count_jobs.sql", (tenant: TenantId as SqlUuid) -> BigInt
 }
 
-/// The quota of jobs of a tenant, locked against other transactions that create jobs of that
-/// tenant.
+/// Locked against other transactions that create jobs of the tenant.
 #[derive(Debug)]
 #[must_use = "it is to be checked when the jobs are written"]
 pub struct JobsQuota {
@@ -68,18 +64,17 @@ pub struct JobsQuota {
     limit: Option<i64>,
 }
 
-/// Locks the quota of jobs until the end of the transaction. Call it before any other lock. Locks
-/// nothing if no quota is set.
+/// Locks the quota until the end of the transaction, if one is set. Call it before any other lock.
 pub async fn hold_jobs(conn: &mut Conn, tenant: TenantId) -> DbResult<JobsQuota> {
     let limit = HoldJobs { tenant }.get_result(conn).await.optional()?;
     Ok(JobsQuota { tenant, limit })
 }
 
 impl JobsQuota {
-    /// Checks the number of the tenant's jobs, after `created` of them were created or restored.
+    /// Checks the quota after `created` jobs were created or restored.
     ///
     /// # Errors
-    /// [`SaveError::Quota`] if there are too many; then roll the transaction back.
+    /// [`SaveError::Quota`]; then roll the transaction back.
     pub async fn check(self, conn: &mut Conn, created: usize) -> Result<(), SaveError> {
         let Some(limit) = self.limit.filter(|_| created > 0) else { return Ok(()) };
         let there: i64 = CountJobs { tenant: self.tenant }.get_result(conn).await?;
@@ -91,25 +86,23 @@ impl JobsQuota {
     }
 }
 
-/// The quota that rejects a trigger, and the time until a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DispatchesUsedUp {
-    /// Number of runs that the tenant may create in a minute.
+    /// Runs per minute.
     pub limit: i64,
-    /// Seconds until the next minute of the quota begins, at least 1.
+    /// Seconds until the next minute of the quota, at least 1.
     pub after_seconds: u32,
 }
 
-/// Runs that triggers may create.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QuotaGrant {
     pub(crate) granted: i64,
-    /// The error for the triggers that got no run; `None` if the tenant has no quota.
+    /// For the triggers without a run; `None` without a quota.
     pub(crate) used_up: Option<DispatchesUsedUp>,
 }
 
-/// Takes runs from the quota, as many as are wanted and left, until the end of the transaction. The
-/// caller holds the locks on their jobs.
+/// Takes as many runs as are wanted and left, until the end of the transaction. The caller holds
+/// the locks on their jobs.
 pub(crate) async fn take_dispatches(conn: &Conn, request: QuotaRequest) -> DbResult<QuotaGrant> {
     let QuotaRequest { limit, now, .. } = request;
     let granted = tick::take_from_quota(conn, request).await?;
@@ -118,20 +111,18 @@ pub(crate) async fn take_dispatches(conn: &Conn, request: QuotaRequest) -> DbRes
     Ok(QuotaGrant { granted, used_up: Some(DispatchesUsedUp { limit, after_seconds }) })
 }
 
-/// The usage of a tenant's quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct QuotaUsage {
     /// Without built-in and deleted jobs.
     pub jobs: i64,
-    /// Runs created in this minute; counted only if limited.
+    /// In this minute; counted only if limited.
     pub dispatches: Option<i64>,
-    /// Runs that are running.
     pub running: i64,
-    /// Bytes of output kept today; counted only if limited.
+    /// Kept today; counted only if limited.
     pub log_bytes: Option<i64>,
-    /// Bytes of output dropped today, because the quota was used up.
+    /// Dropped today, because the quota was used up.
     pub log_bytes_dropped: Option<i64>,
-    /// The day (UTC) of the byte counts.
+    /// Day (UTC) of the byte counts.
     pub day: chrono::NaiveDate,
 }
 
@@ -141,8 +132,8 @@ statement! {
     )
 }
 
-/// The quotas of a tenant and their usage. The transaction has the scope of that tenant or of the
-/// operator of the installation ([`crate::connection::row_security::Scope`]).
+/// The scope is that tenant or the operator of the installation
+/// ([`crate::connection::row_security::Scope`]).
 ///
 /// # Errors
 /// [`DbError::NotFound`] if the tenant does not exist.

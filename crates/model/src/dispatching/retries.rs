@@ -2,8 +2,8 @@
 //!
 //! The state of a finished run never changes, so a retry is a new run. It has the fire time and the
 //! arguments of its run, and the queue, priority, function and policy that its job has now. The
-//! unique key of runs allows one retry per run, and a retry never takes the place of a fire. A
-//! repeated command returns the same retry. If that fails too, it can be retried itself.
+//! unique key allows one retry per run, and a retry never takes the place of a fire. A repeated
+//! command returns the same retry, which can itself be retried.
 //!
 //! Call each function in a transaction. A process that dies before the commit has created nothing.
 
@@ -23,17 +23,14 @@ use crate::{Conn, DbResult};
 use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId, time_ordered};
 use sched_domain::run_state::{DispatchStatus, Trigger};
 
-/// A command to retry runs.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryOrder<'a> {
     pub tenant: TenantId,
-    /// The user or program that retries.
     pub by: &'a str,
     /// W3C trace context instead of that of the runs.
     pub traceparent: Option<&'a str>,
 }
 
-/// A run that repeats another one.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Retry {
     /// The finished run.
@@ -44,7 +41,6 @@ pub struct Retry {
     pub queue: String,
 }
 
-/// The reason for which no run of a job can be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum JobBar {
     Deleted,
@@ -52,31 +48,25 @@ pub enum JobBar {
     FunctionInactive,
 }
 
-/// A locked job whose runs are retried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetriedJob {
     pub project_id: Option<ProjectId>,
     pub name: String,
-    /// The reason for which none of its runs can be retried.
     pub bar: Option<JobBar>,
 }
 
-/// The outcome of a retry command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retried {
-    /// The retry was created.
     Created(Retry, RetriedJob),
-    /// The run was retried before, by this run.
+    /// The earlier retry.
     Duplicate(DispatchId),
-    /// The run is still waiting or running.
     NotFinished(DispatchStatus),
     Succeeded,
-    /// No run of the job can be retried.
     Barred(JobBar, RetriedJob),
     NoSuchDispatch,
 }
 
-/// Retries a finished run. Call it in a transaction that holds no lock on a job yet, and call
+/// Call it in a transaction that holds no lock on a job yet, and call
 /// [`crate::connection::notify::dispatches_waiting`] afterwards.
 pub async fn retry(conn: &mut Conn, order: &RetryOrder<'_>, id: DispatchId) -> DbResult<Retried> {
     use job_dispatch as d;
@@ -121,7 +111,7 @@ pub async fn retry(conn: &mut Conn, order: &RetryOrder<'_>, id: DispatchId) -> D
     Ok(created.map_or(Retried::NoSuchDispatch, |created| Retried::Created(created, locked)))
 }
 
-/// Locks jobs of the tenant in the order of their ids. Returns the existing ones, including deleted
+/// Locks jobs of the tenant in the order of their ids; returns the existing ones, with deleted
 /// ones.
 pub(crate) async fn lock_jobs(
     conn: &mut Conn,
@@ -132,7 +122,7 @@ pub(crate) async fn lock_jobs(
     let mine = j::tenant_id.eq(tenant).and(j::id.eq_any(jobs.iter().copied().collect::<Vec<_>>()));
     let locked: Vec<JobId> =
         j::table.filter(mine).select(j::id).order(j::id).for_no_key_update().load(conn).await?;
-    // A separate statement, because functions are read and not locked.
+    // A separate statement: functions are read and not locked.
     let rows: Vec<(JobId, Option<ProjectId>, String, bool, bool, bool)> = j::table
         .inner_join(f::table.on(f::tenant_id.eq(j::tenant_id).and(f::id.eq(j::task_function_id))))
         .filter(j::tenant_id.eq(tenant).and(j::id.eq_any(locked)))
@@ -160,12 +150,10 @@ statement! {
     )
 }
 
-/// A run that can be retried, and the properties that its job gives the retry.
 #[derive(Queryable)]
 struct Source {
     id: DispatchId,
-    /// Part of the unique key. It is the same for every retry of the run, so the run is retried
-    /// once.
+    /// Part of the unique key. It is the same for every retry of the run.
     key: Uuid,
     job_id: JobId,
     scheduled_for: DateTime<Utc>,
@@ -189,8 +177,7 @@ statement! {
     ) -> ()
 }
 
-/// Creates a retry of each of these runs that can be retried and was not yet. The caller has locked
-/// their jobs.
+/// Retries those of the runs that can be and were not yet. The caller has locked their jobs.
 pub(crate) async fn create(
     conn: &mut Conn,
     order: &RetryOrder<'_>,

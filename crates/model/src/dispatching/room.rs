@@ -1,9 +1,9 @@
 //! The room of a job: how many more of its runs may be open before the next ones are queued.
 //!
-//! The rule exists once in Rust, for statements that lock a job and return its counters, and once
-//! in SQL (`room/room.sql`), for statements that select jobs by their room. A test compares the
-//! two. Nothing is written here. A caller that acts on the result holds the lock on the job: every
-//! transaction that changes the counters holds it too.
+//! The rule exists in Rust, for statements that return a locked job's counters, and in SQL
+//! (`room/room.sql`), for statements that select jobs by their room. A test compares the two. A
+//! caller that acts on the result holds the lock on the job, as every transaction that changes the
+//! counters does.
 
 use std::collections::HashMap;
 
@@ -13,24 +13,20 @@ use diesel::sql_types::{Int4, Text};
 use sched_domain::ids::{JobId, TenantId};
 use sched_domain::job::OverlapPolicy;
 
-/// The limit of a job's open runs, and their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Instances {
     pub overlap_policy: OverlapPolicy,
     pub max_instances: i32,
-    /// Open runs, including the queued ones.
+    /// Includes queued runs.
     pub active: i32,
-    /// Runs that wait for other runs of the job to end.
     pub queued: i32,
 }
 
 pub(crate) type InstancesColumns = (Text, Int4, Int4, Int4);
 
 impl Instances {
-    /// How many more runs may be open beside those that are not queued; `None` for any number.
-    ///
-    /// Zero or less means that a new run is queued. It is negative after `max_instances` was
-    /// lowered.
+    /// `None` for any number. Zero or less means that a new run is queued; negative after
+    /// `max_instances` was lowered.
     #[must_use]
     pub const fn room(&self) -> Option<i32> {
         match self.overlap_policy {
@@ -42,13 +38,11 @@ impl Instances {
     }
 }
 
-/// The room that is left of the jobs of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Rooms(HashMap<(TenantId, JobId), Option<i32>>);
 
 impl Rooms {
-    /// Gives a run of the job a place. Returns true if there is no place, so that the run is
-    /// queued.
+    /// Gives a run a place; true if there is none, so that the run is queued.
     ///
     /// `instances` are the counters from before the batch.
     pub(crate) fn is_full_for(&mut self, job: (TenantId, JobId), instances: &Instances) -> bool {

@@ -1,10 +1,10 @@
-//! Reads and writes of the leader's tick. The statements work on sets, so the number of round trips
+//! Reads and writes of the leader's tick. The statements work on sets: the number of round trips
 //! does not depend on the size of the batch.
 //!
-//! One transaction contains everything and begins with [`fence`]. [`lock_due`] locks the jobs.
-//! Other modules decide the fires of each job. [`write()`] inserts the runs under their unique key,
-//! records the skips, and moves each cursor by compare-and-set. A process that dies before the
-//! commit leaves nothing, and the next leader finds the same jobs due.
+//! One transaction contains everything and begins with [`fence`]. [`lock_due`] locks the jobs, and
+//! other modules decide their fires. [`write()`] inserts the runs under their unique key, records
+//! the skips, and moves each cursor by compare-and-set. A process that dies before the commit
+//! leaves nothing, and the next leader finds the same jobs due.
 
 mod quotas;
 mod rezone;
@@ -35,11 +35,11 @@ statement! {
     Fence = "tick/tick_fence.sql", (id: InstanceId as SqlUuid, term: Term as BigInt) -> Timestamptz
 }
 
-/// Proves that the instance leads with this term, and keeps it so until the end of the transaction.
-/// Returns the database's clock.
+/// Proves that the instance leads with this term, until the end of the transaction. Returns the
+/// database's clock.
 ///
 /// # Errors
-/// [`DbError::TermOver`] if the instance does not lead with this term.
+/// [`DbError::TermOver`] otherwise.
 pub async fn fence(conn: &mut Conn, id: InstanceId, term: Term) -> DbResult<DateTime<Utc>> {
     Fence { id, term }.get_result(conn).await.optional()?.ok_or(DbError::TermOver)
 }
@@ -82,12 +82,10 @@ pub struct DueJob {
     pub version: i64,
     pub is_enabled: bool,
     pub is_function_active: bool,
-    /// The kill switch that is on, if any.
     pub paused_by: Option<SkipReason>,
-    /// The time at which the pause of the job ends automatically.
+    /// The automatic end of the pause.
     pub paused_until: Option<DateTime<Utc>>,
-    /// The tenant's quota of runs per minute; after [`open_quotas`], the rest of it. `None` without
-    /// a quota.
+    /// Runs per minute; after [`open_quotas`], the rest of them. `None` without a quota.
     pub quota_left: Option<i64>,
 }
 
@@ -109,14 +107,14 @@ statement! {
     ) -> DueColumns
 }
 
-/// Locks up to `limit` jobs that are due at `now`, longest due first. Skips jobs that other
-/// transactions have locked; the next tick takes them.
+/// Locks up to `limit` due jobs, longest due first. Skips jobs that other transactions have locked;
+/// the next tick takes them.
 pub async fn lock_due(conn: &mut Conn, now: DateTime<Utc>, limit: i64) -> DbResult<Vec<DueJob>> {
     Ok(LockDue { now, limit, skip: 0 }.load(conn).await?)
 }
 
-/// Locks the job at position `skip` in the order of [`lock_due`], due or not. Returns `None` if no
-/// such job will fire.
+/// Locks the job at position `skip` in the order of [`lock_due`], due or not; `None` if no such job
+/// will fire.
 pub async fn lock_another(conn: &mut Conn, now: DateTime<Utc>, skip: i64) -> DbResult<Option<DueJob>> {
     let at_any_time = now + TimeDelta::days(366_000);
     let jobs: Vec<DueJob> = LockDue { now: at_any_time, limit: 1, skip }.load(conn).await?;
@@ -139,11 +137,10 @@ pub struct NamedCalendar {
     pub definition: serde_json::Value,
 }
 
-/// The calendars of the due jobs, each once. Sends no query if the jobs name no calendar, which is
-/// the usual case.
+/// The calendars of the due jobs, each once. Sends no query without them, the usual case.
 ///
 /// A transaction that changes a calendar waits for the locks on the jobs that use it. So the
-/// definitions read here are those from which the cursors of the locked jobs were computed.
+/// cursors of the locked jobs were computed from these definitions.
 pub async fn calendars_of(conn: &mut Conn, jobs: &[DueJob]) -> DbResult<Vec<NamedCalendar>> {
     let named: BTreeSet<(Uuid, &str)> = jobs
         .iter()
@@ -157,23 +154,20 @@ pub async fn calendars_of(conn: &mut Conn, jobs: &[DueJob]) -> DbResult<Vec<Name
 }
 
 statement! {
-    /// The time at which the next job is due, and the number of jobs due then or now.
     NextDue = "tick/tick_next_due.sql", (limit: i64 as BigInt) -> (Nullable<Timestamptz>, Timestamptz, BigInt)
 }
 
-/// The work ahead of the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Outlook {
-    /// The time at which the scheduler should check the next job; `None` if no job will be due.
+    /// `None` if no job will be due.
     pub next_due: Option<DateTime<Utc>>,
     /// The database's clock.
     pub now: DateTime<Utc>,
-    /// Number of jobs due at the later of the two times, counted up to the limit.
+    /// Jobs due at the later of the two times, counted up to the limit.
     due_then: i64,
 }
 
 impl DueJob {
-    /// The limit and the counters of the job's runs.
     #[must_use]
     pub const fn instances(&self) -> Instances {
         Instances {
@@ -186,14 +180,14 @@ impl DueJob {
 }
 
 impl Outlook {
-    /// Number of due jobs, counted up to the limit.
+    /// Counted up to the limit.
     #[must_use]
     pub fn due(&self) -> i64 {
         if self.next_due.is_some_and(|due| due <= self.now) { self.due_then } else { 0 }
     }
 
-    /// The outlook at the time when the next jobs are due, if nothing changes before. `None` if
-    /// jobs are due already or no job will be due.
+    /// The outlook when the next jobs are due, if nothing changes before. `None` if jobs are due
+    /// already or no job will be due.
     #[must_use]
     pub fn at_next_due(&self) -> Option<Self> {
         let due = self.next_due.filter(|due| *due > self.now)?;
@@ -201,7 +195,7 @@ impl Outlook {
     }
 }
 
-/// Reads the next due time, and counts due jobs up to `limit`.
+/// Counts due jobs up to `limit`.
 pub async fn outlook(conn: &mut Conn, limit: i64) -> DbResult<Outlook> {
     Ok(NextDue { limit }.get_result(conn).await?)
 }

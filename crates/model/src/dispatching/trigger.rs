@@ -1,21 +1,19 @@
-//! Triggers: runs of a job outside its schedule. One implementation serves a single trigger and a
-//! batch of triggers of a tenant, with and without a quota.
+//! Triggers: runs of a job outside its schedule, singly or as a batch of a tenant.
 //!
 //! 1. The jobs are found and locked, in the order of their ids.
 //! 2. Each trigger gets its own outcome ([`Fate`]). A rejected trigger stops no other.
 //! 3. The runs, the counters of their jobs and an audit event for each run are written.
 //!
 //! # A batch ([`trigger_batch`])
-//! It is its own transaction and takes three round trips for any size: the begin travels with the
-//! locks, the runs travel with the audit events, and then comes the commit. A quota adds two. A
-//! batch never waits for a job that another transaction has locked, such as a tick or the end of an
-//! attempt. Its triggers of that job are not done ([`Fate::Busy`]); the caller repeats each of them
+//! It is its own transaction of three round trips for any size: begin and locks, runs and audit
+//! events, commit. A quota adds two. A batch never waits for a job that another transaction has
+//! locked. Its triggers of that job are not done ([`Fate::Busy`]); the caller repeats each of them
 //! alone. The same holds for a job whose arguments have a schema, so that a batch stays cheap.
 //!
 //! # A single trigger ([`trigger`])
-//! It runs in the transaction of the caller and first waits for the lock on its job, which orders
-//! it with ticks, completions and other triggers of the job. Only a single trigger has an
-//! idempotency key or the version that the job must have.
+//! It runs in the caller's transaction and waits for the lock on its job, which orders it with
+//! ticks, completions and other triggers of the job. Only a single trigger has an idempotency key
+//! or a required version.
 //!
 //! # Locks
 //! `scheduled_jobs` in the order of their ids, then `tenant_usage` if the tenant has a quota of
@@ -48,37 +46,33 @@ use sched_domain::args_schema::{self, Misfit};
 use sched_domain::ids::{DispatchId, JobId, TenantId, time_ordered};
 use sched_domain::run_state::Trigger;
 
-/// A trigger of a job.
 #[derive(Debug, Clone, Copy)]
 pub struct Order<'a> {
-    /// The job, by id or name. A name can be the id of another job; then the id counts.
+    /// Id or name. A name can be the id of another job; then the id counts.
     pub job: &'a str,
-    /// Whether the user may run built-in functions.
     pub may_run_built_in: bool,
-    /// The user, for the run.
+    /// Stored in the run.
     pub user: &'a str,
-    /// Arguments instead of the job's; an object.
+    /// Instead of the job's; an object.
     pub args: Option<&'a Value>,
     /// W3C trace context.
     pub traceparent: Option<&'a str>,
     /// The user, for the audit log.
     pub actor: &'a str,
-    /// Id of the request, for the audit log.
+    /// For the audit log.
     pub request: &'a str,
-    /// Network address of the client, for the audit log.
+    /// Of the client, for the audit log.
     pub address: Option<&'a str>,
 }
 
-/// Conditions of a single trigger.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Demands<'a> {
     /// The same key for the same job is the same run.
     pub idempotency_key: Option<&'a str>,
-    /// The version that the job must have.
+    /// The required version of the job.
     pub version: Option<i64>,
 }
 
-/// A run that a trigger created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
     pub job: JobId,
@@ -86,44 +80,40 @@ pub struct Created {
     pub queue: String,
 }
 
-/// The outcome of a trigger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     Created(Created),
-    /// The key was used before, for this run.
+    /// The earlier run of the key.
     Duplicate(DispatchId),
-    /// The key was used before, for this run with other arguments.
+    /// The earlier run of the key, with other arguments.
     KeyReused(DispatchId),
     NoSuchJob,
-    /// The job has a built-in function, and the user may not run it.
+    /// The user may not run built-in functions.
     BuiltIn,
-    /// The function of the job, named here, is inactive.
+    /// The inactive function.
     FunctionInactive(String),
-    /// The function does not take these arguments.
     ArgsRefused(Vec<Misfit>),
-    /// The quota of runs of the tenant is used up for this minute.
     QuotaUsedUp(DispatchesUsedUp),
-    /// The job has this version instead of the expected one. It is known only after the writes, so
-    /// the caller rolls its transaction back.
+    /// The job has this version. Known only after the writes, so the caller rolls its transaction
+    /// back.
     OtherVersion(i64),
-    /// Only in a batch: not done, because another transaction has locked the job or its arguments
-    /// have a schema.
+    /// Only in a batch: another transaction has locked the job, or its arguments have a schema.
     Busy,
 }
 
-/// Triggers jobs of a tenant in a separate transaction, as the API's role in that tenant
+/// Triggers jobs in a separate transaction, as the API's role in that tenant
 /// ([`crate::connection::row_security::API_ROLE`]). Returns the outcomes in the order of the
 /// triggers.
 ///
 /// Call [`crate::connection::notify::dispatches_waiting`] afterwards.
 ///
 /// # Errors
-/// If nothing was written; or, for an outage ([`DbError::is_outage`]), if the result is unknown.
+/// Nothing was written; after an outage ([`DbError::is_outage`]) the result is unknown.
 pub async fn trigger_batch(conn: &mut Conn, tenant: TenantId, orders: &[Order<'_>]) -> DbResult<Vec<Fate>> {
     if orders.is_empty() {
         return Ok(Vec::new());
     }
-    // The statements take lists of keys, so their plans do not depend on the parameters.
+    // The statements take lists of keys: their plans do not depend on the parameters.
     let scope = Scope::tenant(tenant).with_general_plans();
     let names = Names::of(orders);
     let pipelined = Pipelined::new(conn);
@@ -136,7 +126,7 @@ pub async fn trigger_batch(conn: &mut Conn, tenant: TenantId, orders: &[Order<'_
     pipelined.end(done).await
 }
 
-/// Triggers one job, in the transaction of the caller, which holds no lock on a job yet.
+/// Triggers one job, in the caller's transaction, which holds no lock on a job yet.
 ///
 /// Waits for the lock on the job, so it never returns [`Fate::Busy`]. Call
 /// [`crate::connection::notify::dispatches_waiting`] after the commit.
@@ -156,7 +146,6 @@ pub async fn trigger(
     }
 }
 
-/// Triggers whose jobs are locked.
 struct Batch<'a> {
     tenant: TenantId,
     orders: &'a [Order<'a>],
@@ -188,7 +177,7 @@ impl<'a> Batch<'a> {
         Ok(fates)
     }
 
-    /// Checks everything that may reject a trigger except the quota and the version.
+    /// Everything that may reject a trigger except the quota and the version.
     async fn decide(&self, conn: &Conn, found: Found, order: &Order<'_>) -> DbResult<Result<Locked, Fate>> {
         let job = match found.locked() {
             Ok(job) => job,
@@ -214,8 +203,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Gives the granted runs to the first triggers. Of one job, the first ones take its room and
-    /// the remaining runs are queued.
+    /// The first triggers get the granted runs. Of one job, the first ones take its room and the
+    /// rest are queued.
     fn share_out(
         &self,
         decided: Vec<Result<Locked, Fate>>,
@@ -263,7 +252,7 @@ impl<'a> Batch<'a> {
         (fates, new)
     }
 
-    /// Sends both statements before the first response arrives: neither needs the other.
+    /// Sends both independent statements before the first response arrives.
     async fn write(&self, conn: &Conn, fates: &[Fate], new: &[NewDispatch<'_>]) -> DbResult<()> {
         if new.is_empty() {
             return Ok(());
@@ -302,7 +291,6 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The run that this key created for the job, and its arguments.
 async fn earlier_with(
     conn: &Conn,
     tenant: TenantId,

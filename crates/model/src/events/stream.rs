@@ -16,7 +16,7 @@
 //!   time without an index by time.
 //! - Transaction numbers mean nothing on another server; [`origin`] identifies servers. After a
 //!   restore from a dump, [`settle_foreign`] moves the restored events before all new ones. Until
-//!   then [`look`] returns no events.
+//!   then [`read`] returns no events.
 //! - The same server may reuse numbers: after a crash or a failover, those whose log had not
 //!   reached the disk or the replica; after a restore to an earlier time, all later ones. So a
 //!   reader stores the last event that it read ([`Mark`]), which was committed, and checks that it

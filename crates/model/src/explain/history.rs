@@ -49,7 +49,7 @@ type Instant = DateTime<Utc>;
 pub struct EvidenceRequest<'a> {
     /// The job, which was read before `now`.
     pub job: &'a Job,
-    /// The present, by the database's clock.
+    /// By the database's clock.
     pub now: Instant,
     pub from: Instant,
     pub to: Instant,

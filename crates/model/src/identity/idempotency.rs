@@ -1,7 +1,7 @@
 //! Responses stored under the idempotency key of a request, so that a repeated request has no
 //! second effect.
 //!
-//! The response is written in the transaction of the change ([`begin`] before the change, [`keep`]
+//! The response is written in the transaction of the change ([`begin`] before the change, [`store`]
 //! after it), so a process that dies in between has done neither. Of two concurrent requests with
 //! one key, the second one learns that the first is in flight; neither waits. A rejected request
 //! leaves nothing and may be repeated. Retention deletes stored responses

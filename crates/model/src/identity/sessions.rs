@@ -4,7 +4,7 @@
 //! One index lookup finds a session together with everything that decides its permissions. The last
 //! use is recorded at most once a minute, which extends the session. An ended session is deleted. A
 //! change of the password and the deactivation of an account delete the user's sessions (a trigger
-//! on `users`). The next sign-in deletes expired sessions ([`super::sign_ins::note`]).
+//! on `users`). The next sign-in deletes expired sessions ([`super::sign_ins::record_sign_in`]).
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;

@@ -1,7 +1,7 @@
 //! Sign-in with a password: rate limits, account lookup, and the effects of a successful sign-in.
 //!
 //! Each attempt is counted before the password is checked ([`admit`]), for the account and for the
-//! client address; success takes the count back ([`forgive`]). So concurrent attempts all count,
+//! client address; success takes the count back ([`reset_failures`]). So concurrent attempts all count,
 //! across processes, and an attempt whose process dies counts as failed. Everything runs in
 //! database functions: no tenant is known yet, and the API can list neither accounts nor failures.
 //! Passwords are verified elsewhere.

@@ -70,7 +70,7 @@ pub struct ClaimRequest<'a> {
     pub worker: WorkerId,
     pub queues: &'a [String],
     pub limit: u32,
-    /// The tenant at the end of the previous claim ([`Looked::last`]); any tenant for the first.
+    /// The tenant at the end of the previous claim ([`ClaimOutcome::last`]); any tenant for the first.
     pub last: TenantId,
 }
 
@@ -195,7 +195,7 @@ pub async fn claim_unlimited(conn: &mut Conn, request: &ClaimRequest<'_>) -> DbR
 ///
 /// For an idle worker that received a notification. It takes a fraction of the time of [`claim_unlimited`],
 /// which must follow, because the result does not show whether more runs wait. It takes only a run
-/// that [`look`] would take. If another run waits, even one that is not due yet, it takes nothing.
+/// that [`claim_unlimited`] would take. If another run waits, even one that is not due yet, it takes nothing.
 pub async fn claim_lone(conn: &mut Conn, worker: WorkerId, queues: &[String]) -> DbResult<Option<Claimed>> {
     let rows = ClaimLone { worker, queues }.load(conn).await;
     Ok(leave_read_only_on_error(conn, rows)?.pop().and_then(Row::into_claimed))

@@ -204,7 +204,6 @@ pub struct DiscardOrder<'a> {
     pub tenant: TenantId,
     /// The user or program that discards.
     pub by: &'a str,
-    /// A reason for people.
     pub reason: Option<&'a str>,
 }
 

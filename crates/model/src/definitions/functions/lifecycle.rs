@@ -1,8 +1,8 @@
 //! Activation and deletion of functions.
 //!
-//! An inactive function accepts no new jobs and no triggers. Each of its jobs is disabled when it
-//! is due, with a reason and an event ([`crate::dispatching::tick`]), until a user enables it. A
-//! function without jobs can be deleted; deleted jobs keep its row.
+//! An inactive function accepts no new jobs and no triggers. Each of its jobs is disabled when due,
+//! with a reason and an event ([`crate::dispatching::tick`]), until a user enables it. A function
+//! without jobs can be deleted; deleted jobs keep its row.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -14,9 +14,6 @@ use crate::{Conn, connection::database_clock};
 use sched_domain::ids::TenantId;
 
 /// Locks a function for a change and checks its state; `None` if it does not exist and need not.
-///
-/// # Errors
-/// It is not in the expected state, or the database failed.
 pub async fn expect(
     conn: &mut Conn,
     tenant: TenantId,
@@ -31,21 +28,15 @@ pub async fn expect(
     Ok(found)
 }
 
-/// A request to activate or deactivate a function.
 #[derive(Debug, Clone, Copy)]
 pub struct Activation<'a> {
-    /// The name of the function.
     pub name: &'a str,
-    /// `true` activates the function, `false` deactivates it.
     pub is_active: bool,
-    /// The state that the function must have before.
+    /// The required state before.
     pub expected: Expected,
 }
 
-/// Activates or deactivates a function; returns its previous state. Call it in a transaction.
-///
-/// # Errors
-/// It does not exist or is not in the expected state, or the database failed.
+/// Returns the previous state. Call it in a transaction.
 pub async fn set_active(
     conn: &mut Conn,
     tenant: TenantId,
@@ -65,7 +56,7 @@ pub async fn set_active(
     Ok(before)
 }
 
-/// Deletes a function that no job runs, and returns it. Call it in a transaction.
+/// Deletes a function, and returns it. Call it in a transaction.
 ///
 /// # Errors
 /// [`ChangeError::InUse`] while jobs run it, [`ChangeError::BuiltIn`] if it is built in.

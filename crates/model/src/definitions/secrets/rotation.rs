@@ -11,15 +11,12 @@ use crate::schema::secrets;
 use sched_domain::ids::TenantId;
 use sched_domain::secret::{OpenError, SecretKeys};
 
-/// Number of secrets in one page of a rotation: with the longest values a few megabytes.
+/// With the longest values a few megabytes.
 pub const ROTATION_PAGE: i64 = 50;
 
-/// Result of one page of a rotation.
 #[derive(Debug, Default)]
 pub struct RotatedPage {
-    /// Number of secrets resealed with the current key.
     pub resealed: usize,
-    /// Secrets that cannot be opened, each with its tenant and the error.
     pub unreadable: Vec<(TenantId, String, OpenError)>,
     /// `None` after the last page.
     pub next: Option<(TenantId, Uuid)>,
@@ -38,8 +35,8 @@ statement! {
 
 /// Reseals a page of the secrets of all tenants that are not sealed with the current key.
 ///
-/// Their versions and times do not change. Call it in a separate transaction for each page,
-/// starting with `None`.
+/// Their versions and times do not change. Call it in one transaction for each page, starting with
+/// `None`.
 pub async fn rotate_page(
     conn: &mut Conn,
     keys: &SecretKeys,

@@ -1,5 +1,4 @@
-//! Decides the effect of a batch of ends on the dependents: runs to create, skips to record, met
-//! conditions to keep. Pure.
+//! Decides the effect of a batch of ends on the dependents: runs, skips, and met conditions. Pure.
 
 use std::collections::HashMap;
 
@@ -33,7 +32,6 @@ pub(super) struct Dispatch {
     pub(super) expires_at: Option<DateTime<Utc>>,
 }
 
-/// A skip to record instead of a run.
 #[derive(Debug)]
 pub(super) struct NewSkip {
     pub(super) tenant_id: TenantId,
@@ -41,11 +39,10 @@ pub(super) struct NewSkip {
     pub(super) at: DateTime<Utc>,
     pub(super) reason: SkipReason,
     pub(super) detail: String,
-    /// The run whose end would have started it.
     pub(super) ended_by: DispatchId,
 }
 
-/// A change of an edge: its condition was met, or used up.
+/// A condition was met, or used up.
 #[derive(Debug)]
 pub(super) struct Mark {
     pub(super) tenant_id: TenantId,
@@ -54,7 +51,6 @@ pub(super) struct Mark {
 }
 
 impl Plan {
-    /// The effect of `ends` on the dependents at `now`.
     pub(super) fn of(
         ends: &[JobEnd],
         dependents: Vec<Dependent>,
@@ -91,7 +87,7 @@ impl Plan {
         self.marks.extend(changed.map(|(edge, _)| Mark { tenant_id, job_id, edge }));
     }
 
-    /// Runs beyond `max_instances` are queued, like manual triggers.
+    /// Queues runs beyond `max_instances`, like manual triggers.
     fn dispatch(&mut self, dependent: Dependent, runs: Vec<Run>, now: DateTime<Utc>) {
         let Dependent { tenant_id, id: job_id, args, queue, priority, instances, .. } = dependent;
         let expires_at = dependent.start_within_seconds.map(|span| now + TimeDelta::seconds(span.into()));
@@ -110,7 +106,6 @@ impl Plan {
     }
 }
 
-/// The reason for which a dependent may not run.
 #[derive(Debug, Clone, Copy)]
 struct Blocker {
     reason: SkipReason,
@@ -147,13 +142,12 @@ impl JobEnd {
     }
 }
 
-/// The ends of a batch, and the time of the decision.
 struct EndIndex<'a> {
     by_job: &'a HashMap<(TenantId, JobId), Vec<&'a JobEnd>>,
 }
 
 impl EndIndex<'_> {
-    /// The skips of a dependent that may not run, one for each run that the ends would have started.
+    /// One skip for each run that the ends would have started.
     fn skips(&self, dependent: &Dependent, runs: &[Run], blocker: Blocker) -> Vec<NewSkip> {
         let skip = |run: &Run| NewSkip {
             tenant_id: dependent.tenant_id,
@@ -166,7 +160,6 @@ impl EndIndex<'_> {
         runs.iter().map(skip).collect()
     }
 
-    /// Describes the end that caused a run, for people.
     fn of(&self, tenant: TenantId, run: &Run) -> String {
         let ends = self.by_job.get(&(tenant, run.after)).into_iter().flatten();
         match ends.copied().find(|end| end.dispatch_id == run.by) {

@@ -1,7 +1,6 @@
 //! Writes of a batch of ends, set-based: runs, skips, and the met conditions of the edges.
 //!
-//! Each function is one statement in the transaction of the batch, under the locks on the jobs for
-//! which it writes.
+//! Each function is one statement in the transaction of the batch, under the locks on its jobs.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,7 +15,7 @@ use crate::dispatching::insert::{NewDispatch, Origin};
 use crate::{Conn, DbResult};
 use sched_domain::ids::{DispatchId, Term};
 
-/// The runs to insert. The key makes each end one run of a job, however often it is reported.
+/// The key makes each end one run of a job, however often it is reported.
 pub(super) fn with_traces<'n>(
     new: &'n [Dispatch],
     traces: &'n HashMap<DispatchId, String>,

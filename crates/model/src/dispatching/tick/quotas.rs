@@ -1,5 +1,4 @@
-//! Quotas of runs per minute: the usage, locked against other ticks for the length of a
-//! transaction.
+//! Quotas of runs per minute: the usage, locked against other ticks until the transaction ends.
 //!
 //! A process that dies before the commit has used nothing.
 
@@ -14,17 +13,16 @@ use super::DueJob;
 use crate::{Conn, DbResult};
 use sched_domain::ids::TenantId;
 
-/// The window of a quota begins this much before the full minute, so that runs held back go before
-/// those that are due with the minute.
+/// The window begins this much before the full minute, so that runs held back go before those that
+/// are due with the minute.
 const QUOTA_LEAD: TimeDelta = TimeDelta::seconds(1);
 
-/// The window of a quota that contains `now`, named by its minute.
+/// The window that contains `now`, named by its minute.
 #[must_use]
 fn quota_minute(now: DateTime<Utc>) -> DateTime<Utc> {
     (now + QUOTA_LEAD).duration_trunc(TimeDelta::minutes(1)).unwrap_or(now)
 }
 
-/// The time at which the next window of a quota begins.
 #[must_use]
 pub fn next_quota_window(now: DateTime<Utc>) -> DateTime<Utc> {
     quota_minute(now) + TimeDelta::minutes(1) - QUOTA_LEAD
@@ -37,8 +35,8 @@ statement! {
     ) -> (SqlUuid, BigInt)
 }
 
-/// Subtracts the usage from the quotas of the jobs' tenants, and locks the usage against other
-/// transactions until the end of this one. Sends no query if no tenant has a quota.
+/// Subtracts the usage from the quotas of the jobs' tenants, and locks it until the end of the
+/// transaction. Sends no query if no tenant has a quota.
 pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob]) -> DbResult<()> {
     let limited: BTreeSet<Uuid> =
         jobs.iter().filter(|job| job.quota_left.is_some()).map(|job| job.tenant_id.0).collect();
@@ -56,15 +54,13 @@ pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob
     Ok(())
 }
 
-/// A request for runs from the quota of a tenant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QuotaRequest {
     pub(crate) tenant: TenantId,
-    /// Number of runs that the tenant may create in a minute.
+    /// Runs per minute.
     pub(crate) limit: i64,
-    /// Most runs to take.
     pub(crate) wanted: i64,
-    /// The present, by the database's clock.
+    /// By the database's clock.
     pub(crate) now: DateTime<Utc>,
 }
 
@@ -89,7 +85,7 @@ statement! {
     ) -> SqlUuid
 }
 
-/// Adds to the tenants' usage, which [`open_quotas`] has locked.
+/// [`open_quotas`] has locked the usage.
 pub(super) async fn use_up(conn: &Conn, used: &BTreeMap<TenantId, i64>) -> DbResult<()> {
     if used.is_empty() {
         return Ok(());

@@ -27,8 +27,8 @@ statement! {
     ) -> DueColumns
 }
 
-/// Up to `limit` jobs after `after`, in the order of their keys, whose next fire is in the future
-/// and was computed from other zone tables.
+/// Up to `limit` jobs after `after`, by key, whose future next fire was computed from other zone
+/// tables.
 pub async fn computed_elsewhere(
     conn: &mut Conn,
     after: (TenantId, JobId),

@@ -12,22 +12,20 @@ use sched_timetable::SkipReason;
 use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
 
-/// All writes of one batch.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     pub dispatches: Vec<NewDispatch<'static>>,
     pub skips: Vec<NewSkip>,
-    /// One move for each job of the batch that is not held back.
+    /// One for each job that is not held back.
     pub cursors: Vec<CursorMove>,
-    /// Jobs whose oldest open runs are cancelled to make room for the runs of this batch.
+    /// Jobs whose oldest open runs are cancelled first.
     pub rooms: Vec<MakeRoom>,
-    /// Jobs for which nothing is decided now; a later tick checks them again.
+    /// Jobs that a later tick checks again.
     pub holds: Vec<Hold>,
-    /// Runs to add to the usage of tenants that have a quota.
+    /// Usage of tenants that have a quota.
     pub used: BTreeMap<TenantId, i64>,
 }
 
-/// A job that is held back until a later tick.
 #[derive(Debug, Clone, Copy)]
 pub struct Hold {
     pub tenant_id: TenantId,
@@ -52,29 +50,29 @@ pub struct NewSkip {
 pub struct CursorMove {
     pub tenant_id: TenantId,
     pub job_id: JobId,
-    /// The expected value of the cursor.
+    /// The expected cursor.
     pub from: DateTime<Utc>,
-    /// The new value of the cursor; `None` if the job will not fire again.
+    /// `None` if the job will not fire again.
     pub to: Option<DateTime<Utc>>,
-    /// The reason to disable the job; `None` leaves it enabled.
+    /// `None` leaves the job enabled.
     pub disable: Option<String>,
     /// Version of the zone tables from which `to` was computed.
     pub tzdata_version: Option<&'static str>,
-    /// This batch decides every fire time up to and including this instant; `None` leaves the
-    /// stored value unchanged.
+    /// This batch decides every fire time up to and including this instant; `None` keeps the stored
+    /// value.
     pub settled_until: Option<DateTime<Utc>>,
-    /// Fire time of the last record of this batch; `None` if it has no record.
+    /// Fire time of the last record of this batch, if any.
     pub last_fire_at: Option<DateTime<Utc>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Written {
     pub dispatched: usize,
-    /// Fire times that already had a run. A value above zero means that another guard failed and
-    /// the unique key prevented a second run.
+    /// Fire times that already had a run. Above zero another guard failed, and the unique key
+    /// prevented a second run.
     pub already_dispatched: usize,
     pub skipped: usize,
-    /// Workers of the cancelled runs. Notify them after the commit.
+    /// Notify these workers after the commit.
     pub cancelled_on: Vec<WorkerId>,
 }
 
@@ -118,8 +116,8 @@ statement! {
 /// Writes a batch, in the transaction that fenced and locked it.
 ///
 /// # Errors
-/// [`DbError::Corrupt`] if a cursor does not have the value that was read. That is impossible while
-/// the lock holds, so the caller rolls the whole batch back.
+/// [`DbError::Corrupt`] if a cursor does not have the value that was read: impossible while the
+/// lock holds, so the caller rolls the batch back.
 pub async fn write(conn: &mut Conn, instance: InstanceId, term: Term, batch: &Batch) -> DbResult<Written> {
     // First, so that the runs of this batch are not among the oldest.
     let cancelled_on = cancellations::cancel_oldest(conn, &batch.rooms).await?;

@@ -17,7 +17,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 statement! {
-    /// Raw because the two lookups are one statement with the lock.
+    /// Raw: the two lookups are one statement with the lock.
     Wait<'a> = "lock/trigger_wait.sql", (
         tenant: TenantId as SqlUuid,
         id: Option<Uuid> as Nullable<SqlUuid>,
@@ -26,7 +26,7 @@ statement! {
 }
 
 statement! {
-    /// Raw because it skips jobs that other transactions have locked.
+    /// Raw: skips jobs that other transactions have locked.
     Lock<'a> = "lock/triggers_lock.sql", (
         tenant: TenantId as SqlUuid,
         standard_priority: i16 as SmallInt,
@@ -43,7 +43,7 @@ type FoundColumns = (
     Nullable<BigInt>, Timestamptz,
 );
 
-/// The job of a trigger: without an id if it does not exist, and with only its id if it is busy.
+/// Without an id if it does not exist, and with only its id if it is busy.
 #[derive(Queryable)]
 pub(super) struct Found {
     pub(super) job: Option<JobId>,
@@ -60,12 +60,11 @@ pub(super) struct Found {
     pub(super) start_within_seconds: Option<i32>,
     pub(super) version: Option<i64>,
     pub(super) args: Option<Value>,
-    /// Runs that the tenant may create in a minute.
+    /// Runs per minute.
     pub(super) quota: Option<i64>,
     pub(super) now: DateTime<Utc>,
 }
 
-/// A job that is locked.
 pub(super) struct Locked {
     pub(super) id: JobId,
     pub(super) function: String,
@@ -108,7 +107,7 @@ impl Found {
     }
 }
 
-/// The names of the jobs of triggers, column by column.
+/// Column by column.
 pub(super) struct Names<'a> {
     pub(super) ids: Vec<Option<Uuid>>,
     pub(super) names: Vec<Option<&'a str>>,
@@ -135,7 +134,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The text that names the job of a trigger, as an id and as a name.
+/// As an id and as a name.
 fn names_of<'a>(order: &Order<'a>) -> (Option<Uuid>, Option<&'a str>) {
     // No name contains a NUL, and PostgreSQL rejects one.
     (order.job.parse().ok(), Some(order.job).filter(|name| !name.contains('\0')))
