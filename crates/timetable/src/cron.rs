@@ -21,10 +21,10 @@ mod engine_faults;
 mod field;
 mod field_form;
 mod hash;
-mod names;
 mod pitfalls;
 mod reader;
 mod seconds;
+mod sentence;
 mod special_day;
 mod split;
 mod values;
@@ -42,7 +42,7 @@ use super::error::ScheduleError;
 
 pub use field_form::field_names;
 
-pub(super) use crate::cron::names::enumeration;
+pub(super) use crate::cron::sentence::enumeration;
 pub(super) use pitfalls::pitfalls;
 
 /// In bytes.
@@ -66,7 +66,7 @@ pub struct CronSpec {
     wildcard_time: bool,
     /// Boxed: only the sentence needs it, and it would triple the size of every schedule.
     fields: Box<Fields>,
-    /// `None` fires on whole minutes.
+    /// The seconds of a minute at which it fires; `None` fires on whole minutes.
     seconds: Option<ValueSet>,
     engine: Engine,
 }
@@ -158,13 +158,13 @@ impl CronSpec {
         })
     }
 
-    /// Parsing it with the same options yields an equal value.
+    /// The normal form of the expression: parsing it with the same options yields an equal value.
     pub fn canonical(&self) -> &str {
         &self.canonical
     }
 
     pub fn sentence(&self) -> String {
-        crate::cron::names::sentence(&self.fields)
+        crate::cron::sentence::sentence(&self.fields)
     }
 
     pub(super) fn most_per_day(&self) -> u64 {
@@ -174,7 +174,7 @@ impl CronSpec {
 
     /// Whether minute or hour starts with `*` or with `H/n` (`*/n` spread over the jobs). Such a
     /// schedule follows elapsed time over a daylight-saving change. `H` alone and `H` with a range
-    /// are times on the clock.
+    /// are times on the clock. The second field is ignored.
     pub fn wildcard_time(&self) -> bool {
         self.wildcard_time
     }

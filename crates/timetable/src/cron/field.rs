@@ -23,9 +23,9 @@ pub(super) enum Leading {
 pub(super) struct Field {
     pub(super) star: bool,
     pub(super) leading: Option<Leading>,
-    /// Including those of `H`; weekdays count from Sunday = 0.
+    /// The plain values, including those of `H`; weekdays count from Sunday = 0.
     pub(super) values: ValueSet,
-    /// Without those of `H`.
+    /// The plain values without those of `H`.
     written: ValueSet,
     hashed: Vec<HashSpec>,
     pub(super) specials: Vec<Special>,
@@ -59,7 +59,7 @@ impl Field {
         self.values.is_empty() && self.specials.is_empty()
     }
 
-    /// `H/n` is `*/n` spread over the jobs.
+    /// Whether the field starts with `*` or with `H/n`, which is `*/n` spread over the jobs.
     pub(super) fn is_wildcard(&self) -> bool {
         self.star || self.leading.is_some()
     }
@@ -121,7 +121,7 @@ impl Field {
         Ok(None)
     }
 
-    /// Parsing it as crontab yields the same field.
+    /// The normal text: parsing it as crontab yields the same field.
     pub(super) fn print(&self, kind: Kind) -> String {
         if self.star {
             return "*".to_owned();

@@ -29,12 +29,13 @@ pub const fn field_names(seconds: bool) -> &'static [&'static str] {
 }
 
 impl CronSpec {
-    /// Without seconds, with the empty key for `H`.
+    /// Parses the field form without seconds, with the empty key for `H`.
     pub fn from_fields(object: &Map<String, Value>) -> Result<Self, ScheduleError> {
         Self::from_fields_with(object, &CronOptions::default())
     }
 
-    /// The caller must reject keys other than [`field_names`]. Values are text or whole numbers.
+    /// Parses the field form. The caller must reject keys other than [`field_names`]; without
+    /// `options.seconds` that includes `second`. Values are text or whole numbers.
     pub fn from_fields_with(
         object: &Map<String, Value>,
         options: &CronOptions<'_>,

@@ -42,7 +42,7 @@ impl HashSpec {
         if kind == Kind::DayOfWeek { set.weekdays_from(Weekdays::FromSunday) } else { set }
     }
 
-    /// Parsing it as crontab yields the same value.
+    /// The normal text: parsing it as crontab yields the same value.
     pub(super) fn print(self, kind: Kind) -> String {
         let name = |value| kind.print_value(if kind == Kind::DayOfWeek { value % 7 } else { value });
         let range = self.range.map(|(first, last)| format!("({}-{})", name(first), name(last)));

@@ -13,7 +13,7 @@ use super::{
     special_day::Special,
     values::{Kind, Weekdays, number},
 };
-use crate::cron::names::{MONTHS, enumeration};
+use crate::cron::sentence::{MONTHS, enumeration};
 
 struct Written {
     weekdays: Weekdays,

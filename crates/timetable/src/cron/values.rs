@@ -63,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// Only days that every month has.
+    /// First and last value that `H` can choose; only days that every month has.
     pub(super) const fn hash_range(self) -> (u8, u8) {
         match self {
             Self::Day => (1, 28),
