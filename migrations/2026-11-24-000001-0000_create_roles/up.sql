@@ -45,6 +45,24 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Just-in-time compilation of the short statements of the programs costs more than it saves. The
+-- programs disable it in their sessions. This disables it for all other sessions of the database,
+-- and for the roles if an administrator lets them log in. A migrating role without the right to
+-- change one of the settings leaves it as it is.
+DO $$
+DECLARE
+    target text;
+BEGIN
+    FOREACH target IN ARRAY ARRAY['DATABASE %1$I', 'ROLE sched_api IN DATABASE %1$I',
+                                  'ROLE sched_daemon IN DATABASE %1$I'] LOOP
+        BEGIN
+            EXECUTE format('ALTER ' || target || ' SET jit = off', current_database());
+        EXCEPTION
+            WHEN insufficient_privilege THEN NULL;
+        END;
+    END LOOP;
+END $$;
+
 -- A restore of the main schema must not rewrite the record of the backup. So the history of
 -- backup_infrastructure jobs, and its archive, have separate schemas.
 CREATE SCHEMA maintenance;

@@ -1,4 +1,4 @@
--- Jobs, their versions and their dependencies.
+-- Jobs and their dependencies.
 
 -- Settings and running state of a job are one row. The leader rewrites next_run_at at every fire,
 -- and that update cannot stay in its page (HOT), because the column is indexed. So every index here
@@ -62,8 +62,8 @@ CREATE TABLE scheduled_jobs (
     start_within_seconds      integer,
     after                     jsonb       NOT NULL DEFAULT '[]',
     after_mode                text        NOT NULL DEFAULT 'all',
-    has_dependents            boolean     NOT NULL DEFAULT false,
     made_from                 jsonb,
+    is_version_stored         boolean     NOT NULL DEFAULT false,
     CONSTRAINT scheduled_jobs_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT scheduled_jobs_tenant_fkey FOREIGN KEY (tenant_id)
         REFERENCES tenants (id) ON DELETE CASCADE,
@@ -126,7 +126,7 @@ COMMENT ON COLUMN scheduled_jobs.name IS
     'Stable name, unique in the tenant among jobs that are not deleted.';
 COMMENT ON COLUMN scheduled_jobs.description IS 'Free text.';
 COMMENT ON COLUMN scheduled_jobs.task_function_id IS 'Function to run.';
-COMMENT ON COLUMN scheduled_jobs.task_args IS 'Arguments of every run; copied into each run.';
+COMMENT ON COLUMN scheduled_jobs.task_args IS 'Arguments of every run without its own.';
 COMMENT ON COLUMN scheduled_jobs.job_type IS 'Kind of schedule.';
 COMMENT ON COLUMN scheduled_jobs.schedule_config IS 'The schedule, in the form of its kind.';
 COMMENT ON COLUMN scheduled_jobs.timezone IS 'IANA zone of wall-clock schedules.';
@@ -183,8 +183,9 @@ COMMENT ON COLUMN scheduled_jobs.dispatch_lock_until IS
     'used up its quota, or an operator holds it. NULL means no hold.';
 COMMENT ON COLUMN scheduled_jobs.total_run_count IS 'Number of runs created in all.';
 COMMENT ON COLUMN scheduled_jobs.active_dispatches IS
-    'Number of open runs, queued ones included; updated by the transactions that open and close '
-    'runs, so that a tick need not count.';
+    'Number of open runs, queued ones included, so that a tick need not count. Transactions that '
+    'open runs or close waiting ones update it. Ends of attempts, and triggers of jobs with '
+    'overlap_policy allow, are counted within a second.';
 COMMENT ON COLUMN scheduled_jobs.tzdata_version IS
     'Version of the time zone database that next_run_at was computed with; NULL if not needed.';
 COMMENT ON COLUMN scheduled_jobs.version IS
@@ -224,11 +225,12 @@ COMMENT ON COLUMN scheduled_jobs.after IS
 COMMENT ON COLUMN scheduled_jobs.after_mode IS
     'all: every one of them must have ended since the last run this created. any: each end '
     'creates a run.';
-COMMENT ON COLUMN scheduled_jobs.has_dependents IS
-    'Whether other jobs run after this one, so that its ends are written to job_ends.';
 COMMENT ON COLUMN scheduled_jobs.made_from IS
     'Template it was created from: name, version at that time, and parameters; NULL without one. '
     'A record of origin, not of content.';
+COMMENT ON COLUMN scheduled_jobs.is_version_stored IS
+    'True if scheduled_job_versions has the current version with these task_args. Then runs name '
+    'the version in place of the arguments. Triggers maintain it.';
 
 -- PostgreSQL reads all CHECKs of a table again in every statement that writes it, and evaluates
 -- each of them for every row. The leader moves cursors and workers count finished runs at high
@@ -242,6 +244,13 @@ CREATE FUNCTION check_settings_of_job() RETURNS trigger
 DECLARE
     broken text;
 BEGIN
+    -- Runs name a version in place of its arguments, so each version has one value of them.
+    IF TG_OP = 'UPDATE' AND NEW.task_args IS DISTINCT FROM OLD.task_args THEN
+        NEW.version := greatest(NEW.version, OLD.version + 1);
+    END IF;
+    IF TG_OP = 'INSERT' OR NEW.version <> OLD.version THEN
+        NEW.is_version_stored := false;
+    END IF;
     SELECT r.rule INTO broken
     FROM (VALUES
         ('scheduled_jobs_after_check', jsonb_typeof(NEW.after) = 'array'),
@@ -278,7 +287,8 @@ BEGIN
         ('scheduled_jobs_start_within_check', NEW.start_within_seconds > 0),
         ('scheduled_jobs_task_args_check', jsonb_typeof(NEW.task_args) = 'object'),
         ('scheduled_jobs_timeout_check', NEW.timeout_seconds > 0),
-        ('scheduled_jobs_version_check', NEW.version > 0)
+        ('scheduled_jobs_version_check',
+            NEW.version > 0 AND (TG_OP = 'INSERT' OR NEW.version >= OLD.version))
     ) AS r (rule, is_kept)
     -- As with a CHECK, an unknown result (NULL) passes.
     WHERE NOT r.is_kept
@@ -293,7 +303,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION check_settings_of_job() IS
-    'Rejects job settings that break a rule, with the name of a constraint.';
+    'Rejects job settings that break a rule, with the name of a constraint. Changed arguments get '
+    'a new version.';
 CREATE TRIGGER scheduled_jobs_settings_checked
     BEFORE INSERT OR UPDATE OF
         after, after_mode, calendar_roll, calendars, dst_gap, dst_overlap, end_at, start_at,
@@ -303,7 +314,8 @@ CREATE TRIGGER scheduled_jobs_settings_checked
     ON scheduled_jobs
     FOR EACH ROW EXECUTE FUNCTION check_settings_of_job();
 COMMENT ON TRIGGER scheduled_jobs_settings_checked ON scheduled_jobs IS
-    'Checks the settings. A rule about a column that is not named here must be a CHECK.';
+    'Checks the settings, and gives changed arguments a new version. A rule about a column that is '
+    'not named here must be a CHECK.';
 
 -- A hint for the leader, so that a change of a job by any client takes effect at once. Without it
 -- the leader sees the change at its next poll. The tick itself changes none of these columns.
@@ -323,44 +335,9 @@ COMMENT ON TRIGGER scheduled_jobs_inserted ON scheduled_jobs IS
 COMMENT ON TRIGGER scheduled_jobs_settings_updated ON scheduled_jobs IS
     'Changed settings have a new version.';
 
-CREATE TABLE scheduled_job_versions (
-    tenant_id    uuid        NOT NULL,
-    job_id       uuid        NOT NULL,
-    version      bigint      NOT NULL,
-    change       text        NOT NULL,
-    settings     jsonb       NOT NULL,
-    changed_at   timestamptz NOT NULL DEFAULT now(),
-    changed_src  text        NOT NULL,
-    pause_reason text,
-    paused_until timestamptz,
-    CONSTRAINT scheduled_job_versions_pkey PRIMARY KEY (tenant_id, job_id, version),
-    CONSTRAINT scheduled_job_versions_job_fkey FOREIGN KEY (tenant_id, job_id)
-        REFERENCES scheduled_jobs (tenant_id, id) ON DELETE CASCADE,
-    CONSTRAINT scheduled_job_versions_version_check CHECK (version > 0),
-    CONSTRAINT scheduled_job_versions_change_check
-        CHECK (change IN ('created', 'updated', 'enabled', 'disabled', 'paused', 'resumed',
-            'deleted', 'restored', 'rolled_back')),
-    CONSTRAINT scheduled_job_versions_settings_check CHECK (jsonb_typeof(settings) = 'object')
-);
-COMMENT ON TABLE scheduled_job_versions IS
-    'Settings of every job after each change; the previous settings are the previous row.';
-COMMENT ON COLUMN scheduled_job_versions.tenant_id IS 'Owning tenant.';
-COMMENT ON COLUMN scheduled_job_versions.job_id IS 'The job.';
-COMMENT ON COLUMN scheduled_job_versions.version IS 'Version that these settings created.';
-COMMENT ON COLUMN scheduled_job_versions.change IS 'Kind of change.';
-COMMENT ON COLUMN scheduled_job_versions.settings IS
-    'Settings after the change, in the form the API returns.';
-COMMENT ON COLUMN scheduled_job_versions.changed_at IS 'Time of the change, by the database clock.';
-COMMENT ON COLUMN scheduled_job_versions.changed_src IS
-    'Component or e-mail address that made the change.';
-COMMENT ON COLUMN scheduled_job_versions.pause_reason IS
-    'Reason of the pause, if the change is a pause.';
-COMMENT ON COLUMN scheduled_job_versions.paused_until IS
-    'End of that pause; NULL means until a user resumes the job.';
-
 -- The transaction that closes a run of a job with dependents inserts a row into job_ends. The
--- leader takes these rows, creates the runs, and deletes the rows in one transaction. A completion
--- of any other job only reads the flag has_dependents in a row that it writes anyway.
+-- leader takes these rows, creates the runs, and deletes the rows in one transaction. The end of a
+-- run of any other job only reads job_dependencies_after_job_id_idx.
 CREATE TABLE job_dependencies (
     tenant_id    uuid        NOT NULL,
     job_id       uuid        NOT NULL,

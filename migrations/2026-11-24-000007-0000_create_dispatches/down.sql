@@ -1,6 +1,8 @@
 DROP TABLE dead_letters;
 DROP TABLE job_ends;
 DROP TABLE skipped_fires;
+DROP TRIGGER scheduled_job_versions_kept ON scheduled_job_versions;
+DROP FUNCTION keep_versions_of_runs();
 DROP TRIGGER scheduled_jobs_deleted ON scheduled_jobs;
 DROP FUNCTION delete_dispatches_of_job();
 DROP TABLE job_dispatch;

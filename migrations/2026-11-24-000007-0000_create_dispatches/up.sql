@@ -19,6 +19,14 @@
 -- Overlap queue: a run beyond max_instances is PENDING with claimable_at = 'infinity', so claims
 -- cannot see it until an earlier run of the job has ended.
 --
+-- Order of columns: a new row version in the same page logs only the bytes between the first and the
+-- last difference. So the columns that claims and ends change are neighbours. The ones before them
+-- have no padding. The fillfactor leaves room for both new versions of a row: the claim finds room
+-- in the page of the row, and the end stays there (HOT).
+--
+-- Arguments: NULL means the arguments of version job_version of the job. That version has a row in
+-- scheduled_job_versions (is_version_stored), which keep_versions_of_runs protects. The view run_arguments resolves it.
+--
 -- A retry by command is a run with a trigger_id computed from retry_of, so that the unique key
 -- allows at most one per finished run. It is not retry_of itself, which a trigger by hand has as
 -- its own trigger_id.
@@ -33,33 +41,34 @@ CREATE TABLE job_dispatch (
     job_id                uuid        NOT NULL,
     scheduled_for         timestamptz NOT NULL,
     created_at            timestamptz NOT NULL DEFAULT clock_timestamp(),
+    job_version           bigint      NOT NULL,
+    term                  bigint,
+    follows               timestamptz,
+    scheduler_instance_id uuid,
+    trigger_id            uuid,
+    retry_of              uuid,
+    expires_at            timestamptz,
     available_at          timestamptz NOT NULL,
     claimable_at          timestamptz,
     claimed_at            timestamptz,
-    completed_at          timestamptz,
-    status                text        NOT NULL DEFAULT 'PENDING',
-    queue                 text        NOT NULL,
-    priority              smallint    NOT NULL DEFAULT 50,
-    worker_id             uuid,
     claim_token           bigint,
+    worker_id             uuid,
     attempt               integer     NOT NULL DEFAULT 0,
     retry_count           integer     NOT NULL DEFAULT 0,
     lost_count            integer     NOT NULL DEFAULT 0,
+    unstarted_count       integer     NOT NULL DEFAULT 0,
+    completed_at          timestamptz,
+    cancel_requested_at   timestamptz,
+    priority              smallint    NOT NULL DEFAULT 50,
+    is_catch_up           boolean     NOT NULL DEFAULT false,
+    status                text        NOT NULL DEFAULT 'PENDING',
     error_message         text,
+    queue                 text        NOT NULL,
     triggered_by          text        NOT NULL,
     triggered_by_user     text,
-    trigger_id            uuid,
-    scheduler_instance_id uuid,
-    term                  bigint,
-    args                  jsonb       NOT NULL,
     idempotency_key       text,
-    is_catch_up           boolean     NOT NULL DEFAULT false,
-    cancel_requested_at   timestamptz,
-    expires_at            timestamptz,
     traceparent           text,
-    follows               timestamptz,
-    retry_of              uuid,
-    unstarted_count       integer     NOT NULL DEFAULT 0,
+    args                  jsonb,
     CONSTRAINT job_dispatch_pkey PRIMARY KEY (id),
     CONSTRAINT job_dispatch_job_id_scheduled_for_key
         UNIQUE NULLS NOT DISTINCT (job_id, scheduled_for, trigger_id),
@@ -82,11 +91,12 @@ CREATE TABLE job_dispatch (
     CONSTRAINT job_dispatch_scheduled_has_term_check
         CHECK (triggered_by <> 'scheduler' OR (term IS NOT NULL
             AND scheduler_instance_id IS NOT NULL)),
+    CONSTRAINT job_dispatch_job_version_check CHECK (job_version > 0),
     CONSTRAINT job_dispatch_priority_check CHECK (priority BETWEEN 0 AND 100),
     CONSTRAINT job_dispatch_args_check CHECK (jsonb_typeof(args) = 'object'),
     CONSTRAINT job_dispatch_unstarted_count_check CHECK (unstarted_count BETWEEN 0 AND attempt)
 ) WITH (
-    fillfactor = 60, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor =
+    fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor =
     0.1, autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.02
 );
 CREATE UNIQUE INDEX job_dispatch_idempotency_key_key
@@ -94,8 +104,6 @@ CREATE UNIQUE INDEX job_dispatch_idempotency_key_key
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX job_dispatch_line_idx ON job_dispatch (job_id, scheduled_for, id)
     WHERE claimable_at = 'infinity';
-CREATE INDEX job_dispatch_expires_at_idx ON job_dispatch (expires_at)
-    WHERE expires_at IS NOT NULL AND claimable_at IS NOT NULL AND attempt = 0;
 CREATE INDEX job_dispatch_keyed_idx ON job_dispatch (id) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX job_dispatch_expiring_idx ON job_dispatch (expires_at)
     WHERE expires_at IS NOT NULL AND claimable_at IS NOT NULL AND attempt = unstarted_count;
@@ -104,10 +112,9 @@ CREATE INDEX job_dispatch_waiting_idx ON job_dispatch (queue, tenant_id, priorit
 CREATE INDEX job_dispatch_waiting_job_idx ON job_dispatch (job_id)
     WHERE claimable_at IS NOT NULL AND job_id IS NOT NULL;
 COMMENT ON TABLE job_dispatch IS 'Runs: one row for each fire time or trigger.';
-COMMENT ON INDEX job_dispatch_expires_at_idx IS
-    'Waiting runs that may expire; empty unless a job sets start_within_seconds.';
 COMMENT ON INDEX job_dispatch_expiring_idx IS
-    'Waiting runs that may expire, also after a release of an unstarted attempt.';
+    'Waiting runs that may expire, also after a release of an unstarted attempt; empty unless a '
+    'job sets start_within_seconds.';
 COMMENT ON INDEX job_dispatch_idempotency_key_key IS 'The same trigger sent twice creates one run.';
 COMMENT ON CONSTRAINT job_dispatch_job_id_scheduled_for_key ON job_dispatch IS
     'A fire time is dispatched at most once, even if every other guard fails. Triggers have a '
@@ -130,51 +137,54 @@ COMMENT ON COLUMN job_dispatch.scheduled_for IS
     'that of the retried run.';
 COMMENT ON COLUMN job_dispatch.created_at IS
     'Creation time; minus scheduled_for it is the lateness.';
+COMMENT ON COLUMN job_dispatch.job_version IS 'Version of the job at creation.';
+COMMENT ON COLUMN job_dispatch.term IS 'Term of that leader; NULL for triggers by hand.';
+COMMENT ON COLUMN job_dispatch.follows IS
+    'Fire time of the job''s previous record (scheduled_for or first_fire_at); NULL for the '
+    'first, and for triggers.';
+COMMENT ON COLUMN job_dispatch.scheduler_instance_id IS
+    'Leader that created it; NULL for triggers by hand.';
+COMMENT ON COLUMN job_dispatch.trigger_id IS
+    'NULL for a fire time; causing run of a dependency; computed from retry_of for a retry; else '
+    'the trigger''s own id. So it never takes the place of a fire time.';
+COMMENT ON COLUMN job_dispatch.retry_of IS
+    'Finished run that this one repeats by command; else NULL.';
+COMMENT ON COLUMN job_dispatch.expires_at IS
+    'If the first attempt has not started by this time, the run ends as FAILED; NULL means '
+    'never. Retries do not expire.';
 COMMENT ON COLUMN job_dispatch.available_at IS
     'First time it could be claimed, or claimed again after the latest failed attempt.';
 COMMENT ON COLUMN job_dispatch.claimable_at IS
     'Earliest claim time; infinity while the run is queued behind other runs of its job; NULL '
     'unless PENDING.';
 COMMENT ON COLUMN job_dispatch.claimed_at IS 'Latest claim; minus available_at it is the wait.';
-COMMENT ON COLUMN job_dispatch.completed_at IS 'Time of the final state; NULL before.';
-COMMENT ON COLUMN job_dispatch.status IS 'State; the transitions are those of domain::run_state.';
-COMMENT ON COLUMN job_dispatch.queue IS 'Queue it waits in.';
-COMMENT ON COLUMN job_dispatch.priority IS '0 is claimed first, 100 last.';
-COMMENT ON COLUMN job_dispatch.worker_id IS 'Worker of the latest claim.';
 COMMENT ON COLUMN job_dispatch.claim_token IS
     'Token of the latest claim; every write of that claim carries it.';
+COMMENT ON COLUMN job_dispatch.worker_id IS 'Worker of the latest claim.';
 COMMENT ON COLUMN job_dispatch.attempt IS
     'Number of claimed attempts, lost and released ones included.';
 COMMENT ON COLUMN job_dispatch.retry_count IS
     'Number of failed attempts that were followed by a retry.';
 COMMENT ON COLUMN job_dispatch.lost_count IS
     'Number of attempts lost with their worker; a run that loses too many is poison.';
+COMMENT ON COLUMN job_dispatch.unstarted_count IS
+    'Attempts released before anything ran. While it equals attempt, the run can still expire.';
+COMMENT ON COLUMN job_dispatch.completed_at IS 'Time of the final state; NULL before.';
+COMMENT ON COLUMN job_dispatch.cancel_requested_at IS
+    'Time of a cancel request; the worker stops the attempt, and the run does not wait again.';
+COMMENT ON COLUMN job_dispatch.priority IS '0 is claimed first, 100 last.';
+COMMENT ON COLUMN job_dispatch.is_catch_up IS 'True if the fire time was missed and caught up.';
+COMMENT ON COLUMN job_dispatch.status IS 'State; the transitions are those of domain::run_state.';
 COMMENT ON COLUMN job_dispatch.error_message IS 'Error message of the latest unsuccessful attempt.';
+COMMENT ON COLUMN job_dispatch.queue IS 'Queue it waits in.';
 COMMENT ON COLUMN job_dispatch.triggered_by IS 'Origin of the run.';
 COMMENT ON COLUMN job_dispatch.triggered_by_user IS
     'User or key that requested it; NULL for the scheduler.';
-COMMENT ON COLUMN job_dispatch.trigger_id IS
-    'NULL for a fire time; causing run of a dependency; computed from retry_of for a retry; else '
-    'the trigger''s own id. So it never takes the place of a fire time.';
-COMMENT ON COLUMN job_dispatch.scheduler_instance_id IS
-    'Leader that created it; NULL for triggers by hand.';
-COMMENT ON COLUMN job_dispatch.term IS 'Term of that leader; NULL for triggers by hand.';
-COMMENT ON COLUMN job_dispatch.args IS 'Arguments, copied from the job at creation.';
 COMMENT ON COLUMN job_dispatch.idempotency_key IS 'Idempotency key of the trigger; NULL without.';
-COMMENT ON COLUMN job_dispatch.is_catch_up IS 'True if the fire time was missed and caught up.';
-COMMENT ON COLUMN job_dispatch.cancel_requested_at IS
-    'Time of a cancel request; the worker stops the attempt, and the run does not wait again.';
-COMMENT ON COLUMN job_dispatch.expires_at IS
-    'If the first attempt has not started by this time, the run ends as FAILED; NULL means '
-    'never. Retries do not expire.';
 COMMENT ON COLUMN job_dispatch.traceparent IS 'W3C trace context of the creator.';
-COMMENT ON COLUMN job_dispatch.follows IS
-    'Fire time of the job''s previous record (scheduled_for or first_fire_at); NULL for the '
-    'first, and for triggers.';
-COMMENT ON COLUMN job_dispatch.retry_of IS
-    'Finished run that this one repeats by command; else NULL.';
-COMMENT ON COLUMN job_dispatch.unstarted_count IS
-    'Attempts released before anything ran. While it equals attempt, the run can still expire.';
+COMMENT ON COLUMN job_dispatch.args IS
+    'Arguments, if they differ from those of job_version; else NULL. The view run_arguments shows '
+    'both.';
 
 -- Instead of a foreign key to the job, which would cost the tick one query and one row lock per
 -- run:
@@ -218,6 +228,45 @@ COMMENT ON FUNCTION delete_dispatches_of_job() IS 'Deletes the runs of a deleted
 CREATE TRIGGER scheduled_jobs_deleted AFTER DELETE ON scheduled_jobs
     FOR EACH ROW EXECUTE FUNCTION delete_dispatches_of_job();
 COMMENT ON TRIGGER scheduled_jobs_deleted ON scheduled_jobs IS 'Runs go with their job.';
+
+-- Instead of a foreign key to the version, which would lock its row at every insert. New runs name
+-- the current version of their job, and their transaction holds a lock on the job. So a version that
+-- is not current gains no run after the check.
+CREATE FUNCTION keep_versions_of_runs() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    is_named boolean;
+BEGIN
+    -- Waits for transactions that insert runs of the job. NULL: the job is deleted, with its runs.
+    EXECUTE format('SELECT version = $3 FROM %I.scheduled_jobs WHERE tenant_id = $1 AND id = $2
+                    FOR UPDATE', TG_TABLE_SCHEMA)
+        INTO is_named USING OLD.tenant_id, OLD.job_id, OLD.version;
+    IF is_named IS FALSE THEN
+        EXECUTE format('SELECT EXISTS (SELECT FROM %I.job_dispatch
+                        WHERE job_id = $2 AND tenant_id = $1 AND job_version = $3
+                          AND args IS NULL)', TG_TABLE_SCHEMA)
+            INTO is_named USING OLD.tenant_id, OLD.job_id, OLD.version;
+    END IF;
+    IF is_named THEN
+        RAISE foreign_key_violation USING
+            MESSAGE = format('version %s of job %s is current, or runs use its arguments',
+                             OLD.version, OLD.job_id),
+            CONSTRAINT = 'scheduled_job_versions_named_check', TABLE = TG_TABLE_NAME,
+            SCHEMA = TG_TABLE_SCHEMA;
+    END IF;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION keep_versions_of_runs() IS
+    'Rejects the deletion or change of a version whose arguments a run uses, and of the current '
+    'one.';
+-- A trigger needs no right to execute its function. With the right, a user could attach the function
+-- to a table of another schema, whose relations it would then read as its owner.
+REVOKE EXECUTE ON FUNCTION keep_versions_of_runs(), delete_dispatches_of_job() FROM PUBLIC;
+CREATE TRIGGER scheduled_job_versions_kept
+    AFTER DELETE OR UPDATE OF tenant_id, job_id, version, settings ON scheduled_job_versions
+    FOR EACH ROW EXECUTE FUNCTION keep_versions_of_runs();
+COMMENT ON TRIGGER scheduled_job_versions_kept ON scheduled_job_versions IS
+    'Runs without their own arguments use those of their version.';
 
 -- Rows are inserted once and deleted by age: vacuum must free the oldest pages before much more is
 -- written.

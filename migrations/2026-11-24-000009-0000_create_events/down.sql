@@ -1,6 +1,3 @@
-DROP TABLE notification_cursor;
-DROP TABLE notification_holds;
-DROP TABLE notification_deliveries;
-DROP TABLE notification_rules;
-DROP TABLE notification_channels;
-DROP TABLE events;
+DROP VIEW event_positions, event_stream, run_end_events, run_start_events;
+DROP TABLE uncounted_openings, uncounted_ends, run_end_batches, run_start_batches, events;
+DROP SEQUENCE event_id_seq;

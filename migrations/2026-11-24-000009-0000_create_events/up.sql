@@ -1,16 +1,24 @@
--- The event stream, and notifications: channels, rules and deliveries.
+-- The event stream.
 --
 -- The stream is read in the order of the transactions that wrote it, so that order is the key
 -- (events/stream.rs). A transaction may write events only within two minutes of its start; the
 -- default of transaction_id enforces it. Readers rely on it: a transaction that has run longer
 -- without writing events will not write any, so they need not wait for its end.
 --
--- Almost all events are starts and ends of attempts. The other ones have their own index
--- (events_rare_idx), which costs those nothing. Events of a run are found by its job: an index by
--- run would cost every claim and completion a write.
+-- Almost all events are starts and ends of attempts. A claim writes all its starts, and a
+-- completion all its ends, as one row for each tenant and project (run_start_batches,
+-- run_end_batches); arrays hold the attempts. Readers expand them: event n of a batch, counted from
+-- 0, has the id of the batch plus n. One sequence gives the ids of the three tables, in steps of
+-- 65,536, so that the ids of expanded events are unique and sorted. An index of attempts by job
+-- would cost every claim and completion a write per run. Batches of a single job are found by its
+-- job_id; the other batches are read one after the other.
+
+CREATE SEQUENCE event_id_seq AS bigint INCREMENT BY 65536 MINVALUE 65536;
+COMMENT ON SEQUENCE event_id_seq IS
+    'Ids of events and of batches of events. A batch uses the ids up to the next one.';
 
 CREATE TABLE events (
-    id             bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id             bigint      NOT NULL DEFAULT nextval('event_id_seq'),
     created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     transaction_id xid8        NOT NULL DEFAULT CASE
         WHEN clock_timestamp() - now() < interval '2 minutes' THEN pg_current_xact_id() END,
@@ -26,17 +34,16 @@ CREATE TABLE events (
 ) PARTITION BY RANGE (created_at);
 CREATE INDEX events_tenant_idx ON events (tenant_id, transaction_id, id);
 CREATE INDEX events_job_idx ON events (job_id, transaction_id, id) WHERE job_id IS NOT NULL;
-CREATE INDEX events_rare_idx ON events (tenant_id, transaction_id, id)
-    WHERE event_type <> 'schedule_execution_started'
-      AND event_type <> 'schedule_execution_completed';
+CREATE INDEX events_expired_idx ON events (tenant_id, dispatch_id)
+    WHERE event_type = 'dispatch_expired';
 CREATE TABLE events_default PARTITION OF events DEFAULT;
-COMMENT ON TABLE events IS 'Durable event stream, by month.';
+COMMENT ON TABLE events IS
+    'Events except starts and ends of attempts, by month. event_stream shows all.';
 COMMENT ON TABLE events_default IS 'Events of months without a partition.';
-COMMENT ON INDEX events_rare_idx IS
-    'Everything except starts and ends of attempts, so that rare events are found without '
-    'reading those.';
+COMMENT ON INDEX events_expired_idx IS 'Expired runs, for the view missed_fires.';
 COMMENT ON COLUMN events.id IS
-    'Position within the transaction. Ids can commit out of order: see transaction_id.';
+    'Position within the transaction, a multiple of 65,536. Ids can commit out of order: see '
+    'transaction_id.';
 COMMENT ON COLUMN events.created_at IS 'Time of the event, by the database clock.';
 COMMENT ON COLUMN events.transaction_id IS
     'Writing transaction, and the order of the stream. A reader stops before the oldest '
@@ -49,271 +56,249 @@ COMMENT ON COLUMN events.dispatch_id IS 'Run, if any.';
 COMMENT ON COLUMN events.event_type IS 'Type of the event.';
 COMMENT ON COLUMN events.payload IS 'Details, by type.';
 
+-- The large arrays are not compressed: identifiers do not compress, and a reader of a few columns
+-- then reads these alone.
+CREATE TABLE run_start_batches (
+    id             bigint        NOT NULL DEFAULT nextval('event_id_seq'),
+    created_at     timestamptz   NOT NULL DEFAULT clock_timestamp(),
+    transaction_id xid8          NOT NULL DEFAULT CASE
+        WHEN clock_timestamp() - now() < interval '2 minutes' THEN pg_current_xact_id() END,
+    tenant_id      uuid          NOT NULL,
+    project_id     uuid,
+    job_id         uuid,
+    worker_id      uuid          NOT NULL,
+    size           integer       NOT NULL,
+    dispatch_ids   uuid[]        NOT NULL,
+    job_ids        uuid[]        NOT NULL,
+    job_names      text[]        NOT NULL,
+    attempts       integer[]     NOT NULL,
+    scheduled_for  timestamptz[] NOT NULL,
+    CONSTRAINT run_start_batches_pkey PRIMARY KEY (transaction_id, id, created_at),
+    CONSTRAINT run_start_batches_size_check
+        CHECK (size BETWEEN 1 AND 65536 AND size = cardinality(dispatch_ids)
+            AND size = cardinality(job_ids) AND size = cardinality(job_names)
+            AND size = cardinality(attempts) AND size = cardinality(scheduled_for))
+) PARTITION BY RANGE (created_at);
+ALTER TABLE run_start_batches ALTER dispatch_ids SET STORAGE EXTERNAL,
+    ALTER job_ids SET STORAGE EXTERNAL, ALTER job_names SET STORAGE EXTERNAL,
+    ALTER attempts SET STORAGE EXTERNAL, ALTER scheduled_for SET STORAGE EXTERNAL;
+CREATE INDEX run_start_batches_tenant_idx ON run_start_batches (tenant_id, transaction_id, id);
+CREATE INDEX run_start_batches_job_idx ON run_start_batches (job_id, transaction_id, id)
+    WHERE job_id IS NOT NULL;
+CREATE INDEX run_start_batches_mixed_idx ON run_start_batches (tenant_id, transaction_id, id)
+    WHERE job_id IS NULL;
+CREATE TABLE run_start_batches_default PARTITION OF run_start_batches DEFAULT;
+COMMENT ON TABLE run_start_batches IS
+    'Starts of attempts: one row for each claim, tenant and project, by month.';
+COMMENT ON INDEX run_start_batches_job_idx IS 'Batches of a single job, by job.';
+COMMENT ON INDEX run_start_batches_mixed_idx IS
+    'Batches of several jobs: events of a job are searched in these alone.';
+COMMENT ON TABLE run_start_batches_default IS 'Batches of months without a partition.';
+COMMENT ON COLUMN run_start_batches.id IS
+    'Position within the transaction, and the event id of the first start.';
+COMMENT ON COLUMN run_start_batches.created_at IS 'Time of the events, by the database clock.';
+COMMENT ON COLUMN run_start_batches.transaction_id IS
+    'Writing transaction, and the order of the stream; see events.transaction_id.';
+COMMENT ON COLUMN run_start_batches.tenant_id IS 'Owning tenant.';
+COMMENT ON COLUMN run_start_batches.project_id IS 'Project of the jobs; NULL for other scopes.';
+COMMENT ON COLUMN run_start_batches.job_id IS 'The job, if all runs are of one job; else NULL.';
+COMMENT ON COLUMN run_start_batches.worker_id IS 'The worker that claimed the runs.';
+COMMENT ON COLUMN run_start_batches.size IS 'Number of attempts.';
+COMMENT ON COLUMN run_start_batches.dispatch_ids IS 'The runs. The other arrays have this order.';
+COMMENT ON COLUMN run_start_batches.job_ids IS 'Job of each run.';
+COMMENT ON COLUMN run_start_batches.job_names IS 'Name of the job at the claim.';
+COMMENT ON COLUMN run_start_batches.attempts IS 'Number of the attempt within its run.';
+COMMENT ON COLUMN run_start_batches.scheduled_for IS 'Fire time, or trigger time.';
+
+CREATE TABLE run_end_batches (
+    id                bigint        NOT NULL DEFAULT nextval('event_id_seq'),
+    created_at        timestamptz   NOT NULL DEFAULT clock_timestamp(),
+    transaction_id    xid8          NOT NULL DEFAULT CASE
+        WHEN clock_timestamp() - now() < interval '2 minutes' THEN pg_current_xact_id() END,
+    tenant_id         uuid          NOT NULL,
+    project_id        uuid,
+    job_id            uuid,
+    size              integer       NOT NULL,
+    dispatch_ids      uuid[]        NOT NULL,
+    execution_ids     uuid[]        NOT NULL,
+    job_ids           uuid[]        NOT NULL,
+    job_names         text[]        NOT NULL,
+    attempts          integer[]     NOT NULL,
+    outcomes          text[]        NOT NULL,
+    dispatch_statuses text[]        NOT NULL,
+    started_at        timestamptz[] NOT NULL,
+    durations_ms      bigint[]      NOT NULL,
+    exit_codes        integer[]     NOT NULL,
+    error_classes     text[]        NOT NULL,
+    errors            text[]        NOT NULL,
+    CONSTRAINT run_end_batches_pkey PRIMARY KEY (transaction_id, id, created_at),
+    CONSTRAINT run_end_batches_size_check
+        CHECK (size BETWEEN 1 AND 65536 AND size = cardinality(dispatch_ids)
+            AND size = cardinality(execution_ids) AND size = cardinality(job_ids)
+            AND size = cardinality(job_names) AND size = cardinality(attempts)
+            AND size = cardinality(outcomes) AND size = cardinality(dispatch_statuses)
+            AND size = cardinality(started_at) AND size = cardinality(durations_ms)
+            AND size = cardinality(exit_codes)
+            AND size = cardinality(error_classes) AND size = cardinality(errors))
+) PARTITION BY RANGE (created_at);
+ALTER TABLE run_end_batches ALTER dispatch_ids SET STORAGE EXTERNAL,
+    ALTER execution_ids SET STORAGE EXTERNAL, ALTER job_ids SET STORAGE EXTERNAL,
+    ALTER job_names SET STORAGE EXTERNAL, ALTER attempts SET STORAGE EXTERNAL,
+    ALTER durations_ms SET STORAGE EXTERNAL;
+CREATE INDEX run_end_batches_tenant_idx ON run_end_batches (tenant_id, transaction_id, id);
+CREATE INDEX run_end_batches_job_idx ON run_end_batches (job_id, transaction_id, id)
+    WHERE job_id IS NOT NULL;
+CREATE INDEX run_end_batches_mixed_idx ON run_end_batches (tenant_id, transaction_id, id)
+    WHERE job_id IS NULL;
+CREATE TABLE run_end_batches_default PARTITION OF run_end_batches DEFAULT;
+COMMENT ON TABLE run_end_batches IS
+    'Ends of attempts: one row for each completion, tenant and project, by month.';
+COMMENT ON INDEX run_end_batches_job_idx IS 'Batches of a single job, by job.';
+COMMENT ON INDEX run_end_batches_mixed_idx IS
+    'Batches of several jobs: events of a job are searched in these alone.';
+COMMENT ON TABLE run_end_batches_default IS 'Batches of months without a partition.';
+COMMENT ON COLUMN run_end_batches.id IS
+    'Position within the transaction, and the event id of the first end.';
+COMMENT ON COLUMN run_end_batches.created_at IS 'Time of the events, by the database clock.';
+COMMENT ON COLUMN run_end_batches.transaction_id IS
+    'Writing transaction, and the order of the stream; see events.transaction_id.';
+COMMENT ON COLUMN run_end_batches.tenant_id IS 'Owning tenant.';
+COMMENT ON COLUMN run_end_batches.project_id IS 'Project of the jobs; NULL for other scopes.';
+COMMENT ON COLUMN run_end_batches.job_id IS 'The job, if all runs are of one job; else NULL.';
+COMMENT ON COLUMN run_end_batches.size IS 'Number of attempts.';
+COMMENT ON COLUMN run_end_batches.dispatch_ids IS 'The runs. The other arrays have this order.';
+COMMENT ON COLUMN run_end_batches.execution_ids IS 'The attempts.';
+COMMENT ON COLUMN run_end_batches.job_ids IS 'Job of each run.';
+COMMENT ON COLUMN run_end_batches.job_names IS 'Name of the job at the claim.';
+COMMENT ON COLUMN run_end_batches.attempts IS 'Number of the attempt within its run.';
+COMMENT ON COLUMN run_end_batches.outcomes IS 'Outcome of the attempt; NULL for COMPLETED.';
+COMMENT ON COLUMN run_end_batches.dispatch_statuses IS
+    'State of the run after the attempt; NULL if it is the outcome.';
+COMMENT ON COLUMN run_end_batches.started_at IS 'Start of the attempt, by the database clock.';
+COMMENT ON COLUMN run_end_batches.durations_ms IS
+    'Duration in milliseconds, by the worker''s monotonic clock.';
+COMMENT ON COLUMN run_end_batches.exit_codes IS 'Exit code of a process, or HTTP status.';
+COMMENT ON COLUMN run_end_batches.error_classes IS 'Stable error class, for programs.';
+COMMENT ON COLUMN run_end_batches.errors IS
+    'First 1,000 characters of the error message, for people.';
+
+-- The end of an attempt does not lock its job. It inserts a row here in the same transaction, and
+-- a later transaction deletes the row and counts the batch into scheduled_jobs: a batch is counted
+-- exactly once, whichever process dies. Lock order: these rows before scheduled_jobs.
+CREATE TABLE uncounted_ends (
+    tenant_id      uuid        NOT NULL,
+    transaction_id xid8        NOT NULL,
+    batch_id       bigint      NOT NULL,
+    created_at     timestamptz NOT NULL,
+    CONSTRAINT uncounted_ends_pkey PRIMARY KEY (tenant_id, batch_id)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX uncounted_ends_batch_idx ON uncounted_ends (batch_id);
+COMMENT ON INDEX uncounted_ends_batch_idx IS 'Oldest batches first.';
+COMMENT ON TABLE uncounted_ends IS
+    'Batches of ends that active_dispatches, last_run_at and last_status of their jobs do not '
+    'contain yet.';
+COMMENT ON COLUMN uncounted_ends.tenant_id IS 'Owning tenant.';
+COMMENT ON COLUMN uncounted_ends.transaction_id IS 'transaction_id of the batch.';
+COMMENT ON COLUMN uncounted_ends.batch_id IS 'id of the batch.';
+COMMENT ON COLUMN uncounted_ends.created_at IS 'created_at of the batch.';
+
+-- A trigger of a job that allows any number of runs locks the job FOR KEY SHARE and updates no
+-- counter: it inserts a row here with its runs. A later transaction deletes the row and counts the
+-- runs into scheduled_jobs, under the lock on the job. So a transaction that closes runs
+-- finds the rows of all runs that it sees: active_dispatches never falls below the closed ones.
+-- Lock order: scheduled_jobs before these rows.
+CREATE TABLE uncounted_openings (
+    tenant_id uuid        NOT NULL,
+    job_id    uuid        NOT NULL,
+    id        bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    opened    integer     NOT NULL,
+    opened_at timestamptz NOT NULL,
+    CONSTRAINT uncounted_openings_pkey PRIMARY KEY (tenant_id, job_id, id),
+    CONSTRAINT uncounted_openings_opened_check CHECK (opened > 0)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX uncounted_openings_id_idx ON uncounted_openings (id);
+COMMENT ON INDEX uncounted_openings_id_idx IS 'Oldest rows first.';
+COMMENT ON TABLE uncounted_openings IS
+    'Runs by triggers that active_dispatches, total_run_count and last_dispatched_at of their '
+    'jobs do not contain yet.';
+COMMENT ON COLUMN uncounted_openings.tenant_id IS 'Owning tenant.';
+COMMENT ON COLUMN uncounted_openings.job_id IS 'The job.';
+COMMENT ON COLUMN uncounted_openings.id IS 'Increasing number.';
+COMMENT ON COLUMN uncounted_openings.opened IS 'Number of runs of one transaction.';
+COMMENT ON COLUMN uncounted_openings.opened_at IS 'Creation time of the latest of these runs.';
+
 -- This month and the next three. The leader creates later ones (partitions.rs).
 DO $$
 DECLARE
-    first timestamptz;
+    first  timestamptz;
+    parent text;
 BEGIN
     FOR ahead IN 0..3 LOOP
         first := (date_trunc('month', now() AT TIME ZONE 'UTC') + make_interval(months => ahead))
                  AT TIME ZONE 'UTC';
-        EXECUTE format('CREATE TABLE %s PARTITION OF events FOR VALUES FROM (%L) TO (%L)',
-            'events' || to_char(first AT TIME ZONE 'UTC', '"_y"YYYY"m"MM'), first,
-            (first AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC');
+        FOREACH parent IN ARRAY '{events,run_start_batches,run_end_batches}'::text[] LOOP
+            EXECUTE format('CREATE TABLE %s PARTITION OF %s FOR VALUES FROM (%L) TO (%L)',
+                parent || to_char(first AT TIME ZONE 'UTC', '"_y"YYYY"m"MM'), parent, first,
+                (first AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC');
+        END LOOP;
     END LOOP;
 END $$;
 
--- The leader reads the event stream from a stored position and matches events with rules. Each
--- delivery is sent by a run of the built-in job sched.notify.
-CREATE TABLE notification_channels (
-    tenant_id   uuid        NOT NULL,
-    id          uuid        NOT NULL DEFAULT gen_random_uuid(),
-    name        text        NOT NULL,
-    description text        NOT NULL DEFAULT '',
-    kind        text        NOT NULL,
-    url         text,
-    secret      text,
-    addresses   text[]      NOT NULL DEFAULT '{}',
-    is_active   boolean     NOT NULL DEFAULT true,
-    version     bigint      NOT NULL DEFAULT 1,
-    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    created_src text        NOT NULL DEFAULT 'sql',
-    updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_src text        NOT NULL DEFAULT 'sql',
-    CONSTRAINT notification_channels_pkey PRIMARY KEY (tenant_id, id),
-    CONSTRAINT notification_channels_tenant_fkey FOREIGN KEY (tenant_id)
-        REFERENCES tenants (id) ON DELETE CASCADE,
-    CONSTRAINT notification_channels_name_key UNIQUE (tenant_id, name),
-    CONSTRAINT notification_channels_name_check CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,99}$'),
-    CONSTRAINT notification_channels_kind_check CHECK (kind IN ('webhook', 'chat', 'email')),
-    CONSTRAINT notification_channels_target_check CHECK (CASE kind
-        WHEN 'webhook' THEN url IS NOT NULL AND cardinality(addresses) = 0
-        WHEN 'chat' THEN url IS NULL AND secret IS NOT NULL AND cardinality(addresses) = 0
-        ELSE url IS NULL AND secret IS NULL AND cardinality(addresses) > 0 END),
-    CONSTRAINT notification_channels_version_check CHECK (version > 0)
-);
-COMMENT ON TABLE notification_channels IS 'Destinations of a tenant''s notifications.';
-COMMENT ON COLUMN notification_channels.tenant_id IS 'Owning tenant.';
-COMMENT ON COLUMN notification_channels.id IS 'Identifier.';
-COMMENT ON COLUMN notification_channels.name IS 'Stable name, unique in the tenant.';
-COMMENT ON COLUMN notification_channels.description IS 'Free text.';
-COMMENT ON COLUMN notification_channels.kind IS 'Transport of the channel.';
-COMMENT ON COLUMN notification_channels.url IS 'URL of a webhook; NULL for other kinds.';
-COMMENT ON COLUMN notification_channels.secret IS
-    'Name of a secret of the tenant: signing key of a webhook (NULL if unsigned), or the URL of '
-    'a chat.';
-COMMENT ON COLUMN notification_channels.addresses IS 'E-mail recipients; empty for other kinds.';
-COMMENT ON COLUMN notification_channels.is_active IS
-    'Whether rules use it. Events in an inactive period are not sent later.';
-COMMENT ON COLUMN notification_channels.version IS 'Increases with every change.';
-COMMENT ON COLUMN notification_channels.created_at IS 'Creation time, by the database clock.';
-COMMENT ON COLUMN notification_channels.created_src IS
-    'Component or e-mail address that created the row.';
-COMMENT ON COLUMN notification_channels.updated_at IS 'Last change, by the database clock.';
-COMMENT ON COLUMN notification_channels.updated_src IS
-    'Component or e-mail address of the last change.';
+-- The two expansions, for the view and for the statements of events/stream. An attempt that was
+-- lost has its own event, and a released attempt ends nothing, unless its run was cancelled.
+CREATE VIEW run_start_events WITH (security_invoker = true) AS
+SELECT b.transaction_id, b.id + u.number - 1 AS id, b.created_at, b.tenant_id, b.project_id,
+       u.job_id, u.dispatch_id, 'schedule_execution_started'::text AS event_type,
+       jsonb_build_object('job_name', u.job_name, 'attempt', u.attempt, 'worker_id', b.worker_id,
+                          'scheduled_for', u.scheduled_for) AS payload,
+       b.id AS batch_id, b.job_id AS only_job_id
+FROM run_start_batches b
+CROSS JOIN LATERAL unnest(b.dispatch_ids, b.job_ids, b.job_names, b.attempts, b.scheduled_for)
+    WITH ORDINALITY AS u (dispatch_id, job_id, job_name, attempt, scheduled_for, number);
+COMMENT ON VIEW run_start_events IS 'Starts of attempts, one row each; see run_start_batches.';
 
-CREATE TABLE notification_rules (
-    tenant_id            uuid        NOT NULL,
-    id                   uuid        NOT NULL DEFAULT gen_random_uuid(),
-    name                 text        NOT NULL,
-    description          text        NOT NULL DEFAULT '',
-    channel_id           uuid        NOT NULL,
-    kinds                text[]      NOT NULL,
-    project_id           uuid,
-    job_id               uuid,
-    min_interval_seconds integer     NOT NULL DEFAULT 0,
-    is_active            boolean     NOT NULL DEFAULT true,
-    active_since         timestamptz NOT NULL DEFAULT clock_timestamp(),
-    version              bigint      NOT NULL DEFAULT 1,
-    created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
-    created_src          text        NOT NULL DEFAULT 'sql',
-    updated_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_src          text        NOT NULL DEFAULT 'sql',
-    CONSTRAINT notification_rules_pkey PRIMARY KEY (tenant_id, id),
-    CONSTRAINT notification_rules_tenant_fkey FOREIGN KEY (tenant_id)
-        REFERENCES tenants (id) ON DELETE CASCADE,
-    -- A channel that rules use cannot be deleted. A rule goes with the project or job it names.
-    CONSTRAINT notification_rules_channel_fkey FOREIGN KEY (tenant_id, channel_id)
-        REFERENCES notification_channels (tenant_id, id),
-    CONSTRAINT notification_rules_project_fkey FOREIGN KEY (tenant_id, project_id)
-        REFERENCES projects (tenant_id, id) ON DELETE CASCADE,
-    CONSTRAINT notification_rules_job_fkey FOREIGN KEY (tenant_id, job_id)
-        REFERENCES scheduled_jobs (tenant_id, id) ON DELETE CASCADE,
-    CONSTRAINT notification_rules_name_key UNIQUE (tenant_id, name),
-    CONSTRAINT notification_rules_name_check CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,99}$'),
-    CONSTRAINT notification_rules_kinds_check
-        CHECK (cardinality(kinds) > 0 AND kinds <@ '{failure,dead_letter,missed,recovery}'::text[]),
-    CONSTRAINT notification_rules_min_interval_check
-        CHECK (min_interval_seconds BETWEEN 0 AND 604800),
-    CONSTRAINT notification_rules_version_check CHECK (version > 0)
-);
-CREATE INDEX notification_rules_channel_idx ON notification_rules (tenant_id, channel_id);
-CREATE INDEX notification_rules_job_idx ON notification_rules (tenant_id, job_id)
-    WHERE job_id IS NOT NULL;
-CREATE INDEX notification_rules_project_idx ON notification_rules (tenant_id, project_id)
-    WHERE project_id IS NOT NULL;
-COMMENT ON TABLE notification_rules IS 'Events to send, and the channel to send them to.';
-COMMENT ON INDEX notification_rules_job_idx IS 'Rules to delete with a job.';
-COMMENT ON INDEX notification_rules_project_idx IS 'Rules to delete with a project.';
-COMMENT ON COLUMN notification_rules.tenant_id IS 'Owning tenant.';
-COMMENT ON COLUMN notification_rules.id IS 'Identifier.';
-COMMENT ON COLUMN notification_rules.name IS 'Stable name, unique in the tenant.';
-COMMENT ON COLUMN notification_rules.description IS 'Free text.';
-COMMENT ON COLUMN notification_rules.channel_id IS 'Destination channel.';
-COMMENT ON COLUMN notification_rules.kinds IS
-    'Kinds of events: failure, dead_letter, missed, recovery.';
-COMMENT ON COLUMN notification_rules.project_id IS
-    'Only jobs that were in this project at the time of the event; NULL for all.';
-COMMENT ON COLUMN notification_rules.job_id IS 'Only this job; NULL for all.';
-COMMENT ON COLUMN notification_rules.min_interval_seconds IS
-    'Minimum seconds between two messages of one kind about one job; the next message counts the '
-    'suppressed events. 0 sends everything.';
-COMMENT ON COLUMN notification_rules.is_active IS 'Whether the rule sends anything.';
-COMMENT ON COLUMN notification_rules.active_since IS
-    'Creation or last activation. Earlier events are not sent.';
-COMMENT ON COLUMN notification_rules.version IS 'Increases with every change.';
-COMMENT ON COLUMN notification_rules.created_at IS 'Creation time, by the database clock.';
-COMMENT ON COLUMN notification_rules.created_src IS
-    'Component or e-mail address that created the row.';
-COMMENT ON COLUMN notification_rules.updated_at IS 'Last change, by the database clock.';
-COMMENT ON COLUMN notification_rules.updated_src IS
-    'Component or e-mail address of the last change.';
+CREATE VIEW run_end_events WITH (security_invoker = true) AS
+SELECT b.transaction_id, b.id + u.number - 1 AS id, b.created_at, b.tenant_id, b.project_id,
+       u.job_id, u.dispatch_id, 'schedule_execution_completed'::text AS event_type,
+       jsonb_strip_nulls(jsonb_build_object(
+           'job_name', u.job_name, 'execution_id', u.execution_id, 'attempt', u.attempt,
+           'status', coalesce(u.outcome, 'COMPLETED'),
+           'dispatch_status', coalesce(u.dispatch_status, u.outcome, 'COMPLETED'),
+           'error_class', u.error_class, 'error', u.error, 'exit_code', u.exit_code,
+           'duration_ms', u.duration_ms)) AS payload,
+       b.id AS batch_id, b.job_id AS only_job_id
+FROM run_end_batches b
+CROSS JOIN LATERAL unnest(b.dispatch_ids, b.execution_ids, b.job_ids, b.job_names, b.attempts,
+                          b.outcomes, b.dispatch_statuses, b.durations_ms, b.exit_codes,
+                          b.error_classes, b.errors)
+    WITH ORDINALITY AS u (dispatch_id, execution_id, job_id, job_name, attempt, outcome,
+                          dispatch_status, duration_ms, exit_code, error_class, error, number)
+WHERE u.outcome IS DISTINCT FROM 'LOST'
+  AND (u.outcome IS DISTINCT FROM 'RELEASED' OR u.dispatch_status IS DISTINCT FROM 'PENDING');
+COMMENT ON VIEW run_end_events IS 'Ends of attempts, one row each; see run_end_batches.';
 
-CREATE TABLE notification_deliveries (
-    tenant_id            uuid        NOT NULL,
-    id                   uuid        NOT NULL,
-    channel_id           uuid        NOT NULL,
-    channel_name         text        NOT NULL,
-    rule_id              uuid,
-    rule_name            text,
-    kind                 text        NOT NULL,
-    event_transaction_id bigint,
-    event_id             bigint,
-    job_id               uuid,
-    subject_dispatch_id  uuid,
-    body                 jsonb       NOT NULL,
-    held_back            integer     NOT NULL DEFAULT 0,
-    status               text        NOT NULL DEFAULT 'waiting',
-    dispatch_id          uuid,
-    attempts             integer     NOT NULL DEFAULT 0,
-    error_class          text,
-    error_message        text,
-    created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
-    reached              text[]      NOT NULL DEFAULT '{}',
-    CONSTRAINT notification_deliveries_pkey PRIMARY KEY (tenant_id, id),
-    CONSTRAINT notification_deliveries_tenant_fkey FOREIGN KEY (tenant_id)
-        REFERENCES tenants (id) ON DELETE CASCADE,
-    CONSTRAINT notification_deliveries_event_key
-        UNIQUE (tenant_id, rule_id, event_transaction_id, event_id),
-    CONSTRAINT notification_deliveries_kind_check
-        CHECK (kind IN ('failure', 'dead_letter', 'missed', 'recovery', 'test')),
-    CONSTRAINT notification_deliveries_test_iff_no_rule_check
-        CHECK ((kind = 'test') = (rule_id IS NULL)),
-    CONSTRAINT notification_deliveries_rule_iff_event_check
-        CHECK ((rule_id IS NULL) = (event_id IS NULL)
-            AND (event_id IS NULL) = (event_transaction_id IS NULL)),
-    CONSTRAINT notification_deliveries_status_check
-        CHECK (status IN ('waiting', 'sending', 'sent', 'failed')),
-    CONSTRAINT notification_deliveries_body_check CHECK (jsonb_typeof(body) = 'object'),
-    CONSTRAINT notification_deliveries_held_back_check CHECK (held_back >= 0),
-    CONSTRAINT notification_deliveries_dispatch_check CHECK (CASE status
-        WHEN 'waiting' THEN dispatch_id IS NULL
-        WHEN 'failed' THEN true
-        ELSE dispatch_id IS NOT NULL END)
-) WITH (autovacuum_vacuum_scale_factor = 0.05);
-CREATE INDEX notification_deliveries_waiting_idx
-    ON notification_deliveries (tenant_id, channel_id, id)
-    WHERE status = 'waiting';
-CREATE INDEX notification_deliveries_sending_idx ON notification_deliveries (tenant_id, channel_id)
-    WHERE status = 'sending';
-CREATE INDEX notification_deliveries_created_at_idx ON notification_deliveries (created_at);
-COMMENT ON TABLE notification_deliveries IS
-    'Messages with their delivery state. Kept as long as finished runs.';
-COMMENT ON INDEX notification_deliveries_created_at_idx IS 'Messages to delete by age.';
-COMMENT ON CONSTRAINT notification_deliveries_event_key ON notification_deliveries IS
-    'A rule sends an event once, however often the event is read.';
-COMMENT ON INDEX notification_deliveries_sending_idx IS 'Number of messages in flight per channel.';
-COMMENT ON INDEX notification_deliveries_waiting_idx IS
-    'Messages without a run, by channel and oldest first.';
-COMMENT ON COLUMN notification_deliveries.tenant_id IS 'Owning tenant.';
-COMMENT ON COLUMN notification_deliveries.id IS
-    'Identifier (UUID version 7), the same for all attempts: receivers detect a repeated message '
-    'by it.';
-COMMENT ON COLUMN notification_deliveries.channel_id IS
-    'Destination. The channel may have been deleted since.';
-COMMENT ON COLUMN notification_deliveries.channel_name IS 'Name of the channel at that time.';
-COMMENT ON COLUMN notification_deliveries.rule_id IS
-    'Matching rule; NULL for a test. The rule may have been deleted since.';
-COMMENT ON COLUMN notification_deliveries.rule_name IS
-    'Name of the rule at that time; NULL for a test.';
-COMMENT ON COLUMN notification_deliveries.kind IS 'Kind of message.';
-COMMENT ON COLUMN notification_deliveries.event_transaction_id IS
-    'Transaction of the event in the stream; NULL for a test.';
-COMMENT ON COLUMN notification_deliveries.event_id IS
-    'Position of the event in that transaction; NULL for a test.';
-COMMENT ON COLUMN notification_deliveries.job_id IS 'Subject job; NULL for a test.';
-COMMENT ON COLUMN notification_deliveries.subject_dispatch_id IS
-    'Subject run; NULL for a test, or without a run.';
-COMMENT ON COLUMN notification_deliveries.body IS 'Message, in the form that a webhook receives.';
-COMMENT ON COLUMN notification_deliveries.held_back IS
-    'Number of suppressed messages of the same kind and job since the previous message.';
-COMMENT ON COLUMN notification_deliveries.status IS
-    'waiting: no run yet; sending: has a run; sent; failed: given up.';
-COMMENT ON COLUMN notification_deliveries.dispatch_id IS
-    'Run of sched.notify that sends it; NULL while waiting, and if it was given up while waiting.';
-COMMENT ON COLUMN notification_deliveries.attempts IS 'Number of ended attempts of that run.';
-COMMENT ON COLUMN notification_deliveries.error_class IS
-    'Error class of the last attempt; NULL if it did not fail.';
-COMMENT ON COLUMN notification_deliveries.error_message IS
-    'Error message of the last attempt; NULL if it did not fail.';
-COMMENT ON COLUMN notification_deliveries.created_at IS 'Creation time, by the database clock.';
-COMMENT ON COLUMN notification_deliveries.updated_at IS
-    'Last change of the status, by the database clock.';
-COMMENT ON COLUMN notification_deliveries.reached IS
-    'Addresses whose server accepted the e-mail, so that a retry sends only to the remaining '
-    'ones; empty for other kinds.';
+CREATE VIEW event_stream WITH (security_invoker = true) AS
+SELECT transaction_id, id, created_at, tenant_id, project_id, job_id, dispatch_id, event_type,
+       payload
+FROM events
+UNION ALL
+SELECT transaction_id, id, created_at, tenant_id, project_id, job_id, dispatch_id, event_type,
+       payload
+FROM run_start_events
+UNION ALL
+SELECT transaction_id, id, created_at, tenant_id, project_id, job_id, dispatch_id, event_type,
+       payload
+FROM run_end_events;
+COMMENT ON VIEW event_stream IS
+    'All events, in the order of (transaction_id, id). Bound transaction_id or created_at in '
+    'queries: the view expands every batch that it reads.';
 
-CREATE TABLE notification_holds (
-    tenant_id uuid        NOT NULL,
-    rule_id   uuid        NOT NULL,
-    job_id    uuid        NOT NULL,
-    kind      text        NOT NULL,
-    told_at   timestamptz NOT NULL,
-    held_back integer     NOT NULL DEFAULT 0,
-    CONSTRAINT notification_holds_pkey PRIMARY KEY (tenant_id, rule_id, job_id, kind),
-    CONSTRAINT notification_holds_rule_fkey FOREIGN KEY (tenant_id, rule_id)
-        REFERENCES notification_rules (tenant_id, id) ON DELETE CASCADE,
-    CONSTRAINT notification_holds_held_back_check CHECK (held_back >= 0)
-);
-COMMENT ON TABLE notification_holds IS
-    'Last message and suppressed ones, for rules with min_interval_seconds. Only the leader '
-    'writes here.';
-COMMENT ON COLUMN notification_holds.tenant_id IS 'Owning tenant.';
-COMMENT ON COLUMN notification_holds.rule_id IS 'The rule.';
-COMMENT ON COLUMN notification_holds.job_id IS 'Subject job.';
-COMMENT ON COLUMN notification_holds.kind IS 'Kind of message.';
-COMMENT ON COLUMN notification_holds.told_at IS 'Time of the event that was last sent.';
-COMMENT ON COLUMN notification_holds.held_back IS 'Number of events suppressed since.';
-
-CREATE TABLE notification_cursor (
-    is_only        boolean     NOT NULL DEFAULT true,
-    server         bigint      NOT NULL DEFAULT 0,
-    transaction_id bigint      NOT NULL DEFAULT 0,
-    event_id       bigint      NOT NULL DEFAULT 0,
-    moved_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT notification_cursor_pkey PRIMARY KEY (is_only),
-    CONSTRAINT notification_cursor_is_only_check CHECK (is_only)
-) WITH (fillfactor = 10);
-COMMENT ON TABLE notification_cursor IS
-    'Position of the leader in the event stream; one row. All settled events before it have been '
-    'matched with the rules.';
-COMMENT ON COLUMN notification_cursor.is_only IS 'Always true: there is one row.';
-COMMENT ON COLUMN notification_cursor.server IS
-    'Server that the position belongs to; positions of another server mean nothing.';
-COMMENT ON COLUMN notification_cursor.transaction_id IS 'Transaction in the stream.';
-COMMENT ON COLUMN notification_cursor.event_id IS
-    'Last processed event of that transaction; 0 before all of them.';
-COMMENT ON COLUMN notification_cursor.moved_at IS 'Last move, by the database clock.';
-INSERT INTO notification_cursor DEFAULT VALUES;
+-- Without the contents, and with one row for a batch: finds positions by transaction or tenant.
+CREATE VIEW event_positions WITH (security_invoker = true) AS
+SELECT transaction_id, id, 1 AS size, created_at, tenant_id FROM events
+UNION ALL
+SELECT transaction_id, id, size, created_at, tenant_id FROM run_start_batches
+UNION ALL
+SELECT transaction_id, id, size, created_at, tenant_id FROM run_end_batches;
+COMMENT ON VIEW event_positions IS
+    'Ids of events and of batches; a batch takes the ids from id to id + size - 1.';

@@ -1,4 +1,10 @@
 DROP TABLE housekeeping;
+DROP TRIGGER queues_restrict_claims ON queues;
+DROP TRIGGER task_functions_restrict_claims ON task_functions;
+DROP TRIGGER projects_restrict_claims ON projects;
+DROP TRIGGER tenants_restrict_claims ON tenants;
+DROP FUNCTION restrict_claims();
+DROP TABLE claim_restrictions;
 DROP TABLE unserved_queues;
 DROP TABLE worker_claims;
 DROP TABLE worker_registration;

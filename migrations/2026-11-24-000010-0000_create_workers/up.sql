@@ -123,8 +123,8 @@ COMMENT ON COLUMN worker_registration.version IS 'Version of the program.';
 COMMENT ON COLUMN worker_registration.queues IS 'Queues it serves.';
 COMMENT ON COLUMN worker_registration.concurrency IS 'Maximum number of concurrent attempts.';
 COMMENT ON COLUMN worker_registration.lease_ms IS
-    'Time in milliseconds that the worker trusts itself without a heartbeat. The leader does not '
-    'give it up earlier, with any settings.';
+    'Time in milliseconds without a renewal before which the leader does not give the worker up, '
+    'with any settings. Longer while the worker runs nothing; a claim makes it ordinary again.';
 COMMENT ON COLUMN worker_registration.status IS
     'IDLE, BUSY, DRAINING (takes no new work) or OFFLINE (lease expired; its work was reassigned).';
 COMMENT ON COLUMN worker_registration.running IS
@@ -216,6 +216,54 @@ COMMENT ON COLUMN unserved_queues.queue IS
 COMMENT ON COLUMN unserved_queues.since IS
     'Time the oldest of its runs could have been claimed, at detection.';
 COMMENT ON COLUMN unserved_queues.noticed_at IS 'Detection by the leader, by the database clock.';
+
+-- The claim of a single run reads this one row in place of tenants, projects, functions and queues.
+-- A transaction that pauses or limits sets the flag at its commit, and keeps the row locked until
+-- then. The leader locks the row, and clears the flag in its next statement, which sees every such
+-- transaction that had the lock before.
+CREATE TABLE claim_restrictions (
+    is_only       boolean NOT NULL DEFAULT true,
+    is_restricted boolean NOT NULL DEFAULT false,
+    CONSTRAINT claim_restrictions_pkey PRIMARY KEY (is_only),
+    CONSTRAINT claim_restrictions_is_only_check CHECK (is_only)
+);
+COMMENT ON TABLE claim_restrictions IS
+    'Whether a pause or a limit may keep runs from being claimed; one row.';
+COMMENT ON COLUMN claim_restrictions.is_only IS 'Always true: there is one row.';
+COMMENT ON COLUMN claim_restrictions.is_restricted IS
+    'True while a tenant, project, function or queue is paused, or a queue or the running runs of a '
+    'tenant have a limit. Set at once; cleared by the leader some seconds after the last of them.';
+INSERT INTO claim_restrictions DEFAULT VALUES;
+
+CREATE FUNCTION restrict_claims() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    -- Locked although the flag may be set, so that the leader waits for this commit.
+    PERFORM FROM public.claim_restrictions FOR NO KEY UPDATE;
+    UPDATE public.claim_restrictions SET is_restricted = true WHERE NOT is_restricted;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION restrict_claims() IS
+    'Sets the flag of claim_restrictions, for any role that pauses or limits.';
+REVOKE EXECUTE ON FUNCTION restrict_claims() FROM PUBLIC;
+-- Deferred, so that the one row is locked during a commit only.
+CREATE CONSTRAINT TRIGGER tenants_restrict_claims AFTER INSERT OR UPDATE OF is_paused, quotas
+    ON tenants DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (NEW.is_paused OR NEW.quotas ? 'running_dispatches')
+    EXECUTE FUNCTION restrict_claims();
+CREATE CONSTRAINT TRIGGER projects_restrict_claims AFTER INSERT OR UPDATE OF is_paused
+    ON projects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (NEW.is_paused) EXECUTE FUNCTION restrict_claims();
+CREATE CONSTRAINT TRIGGER task_functions_restrict_claims AFTER INSERT OR UPDATE OF is_paused
+    ON task_functions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (NEW.is_paused) EXECUTE FUNCTION restrict_claims();
+CREATE CONSTRAINT TRIGGER queues_restrict_claims
+    AFTER INSERT OR UPDATE OF is_paused, max_running, rate_limit_count
+    ON queues DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (NEW.is_paused OR NEW.max_running IS NOT NULL OR NEW.rate_limit_count IS NOT NULL)
+    EXECUTE FUNCTION restrict_claims();
 
 -- The built-in jobs run on workers. They read the leader's retention settings here, so that they
 -- delete exactly what the leader would delete. retained_at shows the leader that they do.

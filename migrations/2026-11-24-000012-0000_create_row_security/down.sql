@@ -14,15 +14,15 @@ BEGIN
         current_user,
         (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = 'tenants'::regclass)] LOOP
         EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA public, maintenance
-                        REVOKE USAGE ON SEQUENCES FROM sched_daemon', creator);
+                        REVOKE SELECT, USAGE ON SEQUENCES FROM sched_daemon', creator);
         EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA public, maintenance
                         REVOKE SELECT, INSERT, UPDATE, DELETE ON TABLES FROM sched_daemon',
                        creator);
     END LOOP;
 END $$;
-REVOKE ALL ON ALL SEQUENCES IN SCHEMA public, maintenance FROM sched_daemon;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA public, maintenance FROM sched_api, sched_daemon;
 REVOKE ALL ON ALL TABLES IN SCHEMA public, maintenance FROM sched_api, sched_daemon;
-REVOKE ALL ON SCHEMA public, maintenance FROM sched_api, sched_daemon;
+REVOKE ALL ON SCHEMA public, maintenance, history_archive, maintenance_archive FROM sched_api, sched_daemon;
 
 -- In the lock order of the daemons.
 LOCK TABLE scheduler_instances, calendars, scheduled_jobs, job_dispatch, worker_registration

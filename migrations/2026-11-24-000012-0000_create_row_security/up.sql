@@ -11,15 +11,16 @@
 
 SELECT isolate_tenants(name::regclass)
 FROM unnest(ARRAY[
-    'api_keys', 'audit_log', 'calendars', 'dead_letters', 'events', 'housekeeping',
-    'job_dependencies', 'job_dispatch', 'job_ends', 'job_execution_log', 'job_execution_output',
+    'api_keys', 'audit_log', 'calendars', 'claim_restrictions', 'dead_letters', 'events',
+    'housekeeping', 'job_dependencies', 'job_dispatch', 'job_ends', 'job_execution_log', 'job_execution_output',
     'job_templates', 'kept_answers', 'known_workers', 'leader_terms', 'live_output',
     'live_progress', 'maintenance.job_execution_log', 'maintenance.job_execution_output',
     'memberships', 'notification_channels', 'notification_cursor', 'notification_deliveries',
     'notification_holds', 'notification_rules', 'projects', 'queue_usage', 'queues',
-    'scheduled_job_versions', 'scheduled_jobs', 'scheduler_instances', 'scheduler_job_types',
-    'secrets', 'sessions', 'sign_in_failures', 'skipped_fires', 'task_functions',
-    'tenant_log_usage', 'tenant_usage', 'tenants', 'unserved_queues', 'users', 'worker_claims',
+    'run_end_batches', 'run_start_batches', 'scheduled_job_versions', 'scheduled_jobs',
+    'scheduler_instances', 'scheduler_job_types', 'secrets', 'sessions', 'sign_in_failures',
+    'skipped_fires', 'task_functions', 'tenant_log_usage', 'tenant_usage', 'tenants',
+    'uncounted_ends', 'uncounted_openings', 'unserved_queues', 'users', 'worker_claims',
     'worker_registration']) AS name;
 
 -- Tenants and users. A tenant may lock its row (FOR UPDATE) but not change it.
@@ -54,6 +55,10 @@ CREATE POLICY operated ON events FOR INSERT TO sched_api
 -- positions of its events and reads them under the policy of its tenant.
 CREATE POLICY followed ON events FOR SELECT TO sched_api
     USING ((SELECT coalesce(current_setting('sched.follow', true), '') = 'on'));
+CREATE POLICY followed ON run_start_batches FOR SELECT TO sched_api
+    USING ((SELECT coalesce(current_setting('sched.follow', true), '') = 'on'));
+CREATE POLICY followed ON run_end_batches FOR SELECT TO sched_api
+    USING ((SELECT coalesce(current_setting('sched.follow', true), '') = 'on'));
 -- For a rotation of the secret keys: values are encrypted, and the keys are not in the database.
 CREATE POLICY operated ON secrets FOR SELECT TO sched_api
     USING ((SELECT coalesce(current_setting('sched.system', true), '') = 'on'));
@@ -86,16 +91,19 @@ GRANT SELECT ON audit_log, calendars, dead_letters, events, job_dependencies, jo
     job_ends, job_execution_log, job_execution_output, job_templates, kept_answers, known_workers,
     leader_terms, live_output, live_progress, maintenance.job_execution_log,
     maintenance.job_execution_output, memberships, notification_channels, notification_deliveries,
-    notification_rules, projects, queue_usage, queues, scheduled_job_versions, scheduled_jobs,
-    scheduler_instances, scheduler_job_types, secrets, skipped_fires, task_functions,
-    tenant_log_usage, tenant_usage, tenants, unserved_queues, worker_claims, worker_registration
+    notification_rules, projects, queue_usage, queues, run_end_batches, run_start_batches,
+    scheduled_job_versions, scheduled_jobs, scheduler_instances, scheduler_job_types, secrets,
+    skipped_fires, task_functions, tenant_log_usage, tenant_usage, tenants, uncounted_openings,
+    unserved_queues, worker_claims, worker_registration
     TO sched_api;
 GRANT INSERT ON api_keys, audit_log, calendars, events, job_dependencies, job_dispatch, job_ends,
     job_templates, kept_answers, memberships, notification_channels, notification_rules, projects,
     queues, scheduled_job_versions, scheduled_jobs, secrets, sessions, skipped_fires,
-    task_functions, tenant_usage, tenants, users TO sched_api;
+    task_functions, tenant_usage, tenants, uncounted_openings, users TO sched_api;
 GRANT INSERT (tenant_id, id, channel_id, channel_name, kind, body) ON notification_deliveries
     TO sched_api;
+GRANT SELECT ON event_positions, event_stream, run_end_events, run_start_events TO sched_api;
+GRANT USAGE ON SEQUENCE event_id_seq TO sched_api;
 GRANT UPDATE ON calendars, dead_letters, job_dependencies, job_dispatch, job_templates, memberships,
     notification_channels, notification_rules, projects, queues, scheduled_jobs, secrets,
     skipped_fires, task_functions, tenant_usage, tenants TO sched_api;
@@ -103,7 +111,7 @@ GRANT UPDATE (step_down_requested_at, step_down_term) ON scheduler_instances TO 
 GRANT UPDATE (drain_requested_at) ON worker_registration TO sched_api;
 GRANT UPDATE (is_active) ON scheduler_job_types TO sched_api;
 GRANT DELETE ON calendars, job_dependencies, job_templates, memberships, notification_channels,
-    notification_rules, queues, secrets, sessions, users TO sched_api;
+    notification_rules, queues, secrets, sessions, uncounted_openings, users TO sched_api;
 -- The API writes hashes and never reads them. It has no rights on sign_in_failures. The policies
 -- allow writes to users only in a transaction of a system operator.
 GRANT SELECT (id, email, display_name, is_active, is_system_operator, last_login_at, created_at,
@@ -124,7 +132,9 @@ GRANT SELECT (tenant_id, id, user_id, created_at, last_seen_at, idle_until, expi
 -- not inherited. Default privileges belong to the creating role. The role that runs the migrations
 -- may differ from the owner of the tables, so both get them.
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public, maintenance TO sched_daemon;
-GRANT USAGE ON ALL SEQUENCES IN SCHEMA public, maintenance TO sched_daemon;
+-- A backup reads the state of sequences, and detached months.
+GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA public, maintenance TO sched_daemon;
+GRANT USAGE ON SCHEMA history_archive, maintenance_archive TO sched_daemon;
 DO $$
 DECLARE
     owner   text := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c
@@ -135,7 +145,7 @@ BEGIN
         EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA public, maintenance
                         GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO sched_daemon', creator);
         EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA public, maintenance
-                        GRANT USAGE ON SEQUENCES TO sched_daemon', creator);
+                        GRANT SELECT, USAGE ON SEQUENCES TO sched_daemon', creator);
     END LOOP;
     -- Row-level security is forced, so the owner would see no row.
     IF NOT pg_has_role(owner, 'sched_daemon', 'MEMBER') THEN
@@ -229,8 +239,18 @@ BEGIN
                WHERE j.tenant_id = of_tenant AND j.deleted_at IS NULL) THEN
         RETURN 'has_jobs';
     END IF;
-    IF EXISTS (SELECT FROM public.scheduled_jobs j
-               WHERE j.tenant_id = of_tenant AND j.active_dispatches > 0) THEN
+    -- Runs that are not counted yet are added, and ends subtracted.
+    IF (SELECT sum(j.active_dispatches) FROM public.scheduled_jobs j
+        WHERE j.tenant_id = of_tenant)
+       + (SELECT coalesce(sum(o.opened), 0) FROM public.uncounted_openings o
+          WHERE o.tenant_id = of_tenant)
+       > (SELECT count(*)
+          FROM public.uncounted_ends u
+          JOIN public.run_end_batches b ON b.transaction_id = u.transaction_id
+              AND b.id = u.batch_id AND b.created_at = u.created_at
+          CROSS JOIN LATERAL unnest(b.outcomes, b.dispatch_statuses) AS e (outcome, status)
+          WHERE u.tenant_id = of_tenant
+            AND coalesce(e.status, e.outcome, 'COMPLETED') <> 'PENDING') THEN
         RETURN 'has_work';
     END IF;
     IF (SELECT count(*) FROM (SELECT FROM public.job_dispatch d
@@ -253,8 +273,8 @@ CREATE FUNCTION find_stuck(
     OUT dispatch_id uuid, OUT tenant_id uuid, OUT project_id uuid, OUT job_id uuid,
     OUT job_name text, OUT claim_token bigint, OUT attempt integer, OUT retry_count integer,
     OUT lost_count integer, OUT claimed_at timestamptz, OUT asked_at timestamptz,
-    OUT worker_id uuid, OUT retry_policy jsonb, OUT tenant text, OUT hostname text,
-    OUT is_cancel_requested boolean, OUT has_claim boolean, OUT is_worker_gone boolean,
+    OUT worker_id uuid, OUT retry_policy jsonb, OUT is_apart boolean, OUT tenant text,
+    OUT hostname text, OUT is_cancel_requested boolean, OUT has_claim boolean, OUT is_worker_gone boolean,
     OUT limit_seconds double precision
 ) RETURNS SETOF record LANGUAGE sql STABLE STRICT SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -263,7 +283,8 @@ BEGIN ATOMIC
            CASE WHEN d.tenant_id = NULLIF(current_setting('sched.tenant', true), '')::uuid
                 THEN j.name ELSE '' END,
            d.claim_token, d.attempt, d.retry_count, d.lost_count, d.claimed_at, clock_timestamp(),
-           d.worker_id, coalesce(j.retry_policy, f.retry_policy), t.slug, w.hostname,
+           d.worker_id, coalesce(j.retry_policy, f.retry_policy),
+           j.scope = 'backup_infrastructure', t.slug, w.hostname,
            d.cancel_requested_at IS NOT NULL, c.id IS NOT NULL, worker.is_gone, allowed.seconds
     FROM job_dispatch d
     JOIN tenants t ON t.id = d.tenant_id

@@ -2,6 +2,7 @@ DROP VIEW ledger_gaps;
 DROP VIEW occurrence_ledger;
 DROP VIEW missed_fires;
 DROP VIEW throughput;
+DROP VIEW run_arguments;
 DROP VIEW job_health;
 DROP VIEW leader_history;
 DROP VIEW worker_utilisation;

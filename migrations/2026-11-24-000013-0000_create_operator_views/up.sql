@@ -181,6 +181,16 @@ SELECT j.tenant_id, j.id AS job_id, j.name, j.job_type,
 FROM scheduled_jobs j;
 COMMENT ON VIEW job_health IS 'Every job with its state, next fire and last outcome.';
 
+CREATE VIEW run_arguments WITH (security_invoker = true) AS
+SELECT d.tenant_id, d.job_id, d.id AS dispatch_id, d.status, d.job_version,
+       d.args IS NOT NULL AS has_own_args, coalesce(d.args, v.settings -> 'task_args') AS args
+FROM job_dispatch d
+LEFT JOIN scheduled_job_versions v
+    ON d.args IS NULL AND v.tenant_id = d.tenant_id AND v.job_id = d.job_id
+   AND v.version = d.job_version;
+COMMENT ON VIEW run_arguments IS
+    'The arguments of every run: its own (has_own_args), or those of its version of the job.';
+
 -- An id begins with the milliseconds since 1970 at which the run was created or the attempt was
 -- claimed. The view reads attempts claimed up to one hour before its range.
 CREATE VIEW throughput WITH (security_invoker = true) AS

@@ -6,6 +6,7 @@
 //! the time of a key's last use. A process that dies loses only its cache.
 
 pub(crate) mod actor;
+mod api_keys;
 mod bearer;
 mod before_tenant;
 mod cache;
@@ -20,12 +21,9 @@ use std::net::IpAddr;
 
 use actix_web::http::Method;
 use actix_web::http::header::{AUTHORIZATION, HeaderMap};
-use sched_model::Conn;
 use sched_model::domain::identity::jwt::UnverifiedJwt;
-use sched_model::domain::identity::{ApiKey, Permission, Permissions, SessionToken, fingerprint};
+use sched_model::domain::identity::{ApiKey, Permission, SessionToken, fingerprint};
 use sched_model::domain::ids::TenantId;
-use sched_model::domain::secret::SecretKeys;
-use sched_model::identity::api_keys::{self, FoundKey, KeyRefusal};
 use sched_runtime::monotonic_clock::monotonic;
 use secrecy::ExposeSecret as _;
 
@@ -116,7 +114,7 @@ async fn recognise(
         return Ok(identity);
     }
     let identity = match shown {
-        Credentials::Key(key) => look_up(state, key).await?,
+        Credentials::Key(key) => api_keys::look_up(state, key).await?,
         Credentials::Token(tokens, token) => jwt::look_up(state, tokens, *token).await?,
         Credentials::Session(token) => sessions::look_up(state, token).await?,
     };
@@ -159,38 +157,4 @@ fn credentials<'a>(
         return Err(ApiError::Unauthenticated(Some(message)));
     }
     Ok((Credentials::Key(key), fingerprint(token)))
-}
-
-async fn look_up(state: &ApiState, key: &ApiKey) -> Result<Identity, ApiError> {
-    let found = state.recognise(&BeforeTenant(()), "find_api_key", async |conn: &mut Conn| {
-        Ok(api_keys::find(conn, key.prefix()).await?)
-    });
-    let found = found.await?;
-    let found = found.ok_or_else(|| ApiError::Unauthenticated(Some(KeyRefusal::Wrong.to_string())))?;
-    let permissions = check_key(&found, key, state.ring())?;
-    if found.is_to_be_touched {
-        let tenant = TenantOfCaller(found.tenant);
-        let touch = state.record(tenant, "touch_api_key", async |conn: &mut Conn| {
-            api_keys::touch(conn, found.tenant, found.id).await
-        });
-        if let Err(error) = touch.await {
-            tracing::warn!(error = error.with_causes(), "could not record the last use of a key");
-        }
-    }
-    Ok(Identity::of_key(found, key.prefix(), permissions))
-}
-
-fn check_key(found: &FoundKey, key: &ApiKey, ring: Option<&SecretKeys>) -> Result<Permissions, ApiError> {
-    found.verify(key, ring).map_err(|refusal| {
-        let reason = match &refusal {
-            KeyRefusal::Unverifiable(_) => {
-                tracing::error!(api_key = key.prefix(), error = %refusal, "key could not be verified");
-                KeyRefusal::Wrong.to_string()
-            }
-            KeyRefusal::Wrong | KeyRefusal::Revoked | KeyRefusal::Expired | KeyRefusal::Inactive => {
-                refusal.to_string()
-            }
-        };
-        ApiError::Unauthenticated(Some(reason))
-    })
 }

@@ -9,6 +9,7 @@ mod built_in;
 pub(crate) mod definitions;
 mod etag;
 pub(crate) mod jobs;
+mod named_resource;
 pub(crate) mod notes;
 pub(crate) mod operations;
 pub(crate) mod pauses;

@@ -36,7 +36,7 @@ use crate::events::hub::Reader;
 use crate::identity::{Identities, Tokens};
 use crate::state::{ApiState, DatabaseProbe, SessionTimes, Setup};
 
-/// Time limit of running requests when the daemon stops.
+/// Time limit of running requests when the daemon stops, in seconds.
 const STOP_SECONDS: u64 = 10;
 const STOP_TASKS_WITHIN: Duration = Duration::from_secs(2);
 /// Longest time in which a client may send the head of a request.

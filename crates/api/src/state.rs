@@ -37,7 +37,8 @@ const FOLLOWERS: Limits = Limits { all: 100, tenant: 60, key: 30 };
 const LISTENERS: Limits = Limits { all: 1000, tenant: 600, key: 200 };
 /// Each hash takes one core and 19 MiB for some tens of milliseconds.
 const HASHINGS: usize = 2;
-/// Shorter than the request limit, so a request that gave up has not begun to hash.
+/// Longest wait for a hash. It is shorter than the request limit, so a request that gave up has not
+/// begun to hash.
 const HASHING_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -57,7 +58,9 @@ pub(crate) struct Setup {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionTimes {
+    /// Longest time without use.
     pub(crate) idle: Duration,
+    /// Longest total time.
     pub(crate) lifetime: Duration,
 }
 
@@ -65,7 +68,9 @@ pub(crate) struct SessionTimes {
 pub(crate) struct ApiState {
     pub(crate) sessions: Sessions,
     pub(crate) default_timezone: String,
+    /// A leader whose last heartbeat is older counts as gone.
     pub(crate) leader_lease: Duration,
+    /// The thresholds by which a dry run finds an attempt stuck.
     pub(crate) stuck: Thresholds,
     secret_keys: Option<SecretKeys>,
     pub(crate) followers: StreamSlots,
@@ -73,12 +78,14 @@ pub(crate) struct ApiState {
     pub(crate) hub: Arc<Hub>,
     pub(crate) event_reads: Reads,
     pub(crate) total_reads: Reads,
+    /// Longest time that a client of a stream may take to accept a message.
     pub(crate) stream_patience: Duration,
     pub(crate) identities: Identities,
     pub(crate) triggers: TriggerBatcher,
     pub(crate) hints: Arc<WorkerNotifier>,
     hashing: Semaphore,
     pub(crate) session_times: SessionTimes,
+    /// Proxies whose `X-Forwarded-For` is trusted.
     pub(crate) trusted_proxies: Vec<Network>,
     /// Hosts that requests without a key may name, besides loopback names.
     pub(crate) allowed_hosts: Vec<String>,
@@ -105,7 +112,8 @@ impl ApiState {
         } = setup;
         let probe =
             Driver::new(DatabaseProbe { sessions: sessions.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
-        let (triggers, batch_writer) = TriggerBatcher::new(sessions.clone());
+        let hints = Arc::<WorkerNotifier>::default();
+        let (triggers, batch_writer) = TriggerBatcher::new(sessions.clone(), hints.clone());
         let state = Self {
             sessions,
             default_timezone,
@@ -120,7 +128,7 @@ impl ApiState {
             stream_patience,
             identities,
             triggers,
-            hints: Arc::default(),
+            hints,
             hashing: Semaphore::new(HASHINGS),
             session_times,
             trusted_proxies,
@@ -137,7 +145,8 @@ impl ApiState {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// Dropping the permit returns it. Fails if too many requests wait.
+    /// Waits for a permit to hash a password. Dropping it returns it. Fails if too many requests
+    /// wait.
     pub(crate) async fn hashing_turn(&self) -> Result<SemaphorePermit<'_>, ApiError> {
         match tokio::time::timeout(HASHING_WAIT, self.hashing.acquire()).await {
             Ok(turn) => turn.map_err(|_closed| ApiError::Broken),
@@ -157,12 +166,12 @@ impl ApiState {
         self.is_open.store(true, Ordering::Relaxed);
     }
 
-    /// Streams must end then; their clients continue at another process.
+    /// Whether the daemon stops. Streams must end then; their clients continue at another process.
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Requests that have arrived are still served.
+    /// Marks the daemon as stopping. Requests that have arrived are still served.
     pub(crate) fn stopping(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }

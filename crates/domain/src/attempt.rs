@@ -49,12 +49,12 @@ pub struct AttemptEnd<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptDecision {
     pub event: DispatchEvent,
-    /// `None` unless the dispatch becomes pending again.
+    /// Delay until the dispatch may be claimed again; `None` unless it becomes pending again.
     pub wait: Option<Duration>,
 }
 
 impl AttemptDecision {
-    /// The other side requested the delay `wait`.
+    /// Allows another attempt only after `wait`, because the other side requested that delay.
     #[must_use]
     pub fn no_retry_before(self, wait: Duration) -> Self {
         match self.event {
@@ -66,7 +66,7 @@ impl AttemptDecision {
     }
 }
 
-/// `random` (0 to 1) is the jitter.
+/// Decides the effect of the end of an attempt on its dispatch. `random` (0 to 1) is the jitter.
 #[must_use]
 pub fn decide(end: AttemptEnd<'_>, before: Failures, policy: &RetryPolicy, random: f64) -> AttemptDecision {
     let AttemptEnd { outcome, error_class } = end;

@@ -5,8 +5,8 @@
 //! the monotonic clock. Between two readings, the database's clock can advance by any value from
 //! the shortest to the longest distance of the intervals. An advance outside that range by more
 //! than [`MAX_DRIFT`] is a jump: the clock was set, the database is another one, or this machine
-//! slept. All trust that depends on elapsed time is then in doubt. A slow response widens the
-//! interval and is not a jump.
+//! slept, which the monotonic clock does not count. All trust that depends on elapsed time is then
+//! in doubt. A slow response widens the interval and is not a jump.
 //!
 //! Pure. The host's wall clock appears only in [`Reading::offset`], for display.
 

@@ -17,6 +17,8 @@ pub enum Fence {
     CursorLock,
     /// The tick moves a cursor only if it still has the value that was read.
     CursorCas,
+    /// Claims of a queue take turns. Not needed for safety: without it, a test makes claims overlap.
+    ClaimTurn,
     /// A claim locks the selected dispatches.
     ClaimLock,
     /// A claim checks the status again when it writes.
@@ -38,10 +40,11 @@ pub enum Fence {
 
 #[cfg(any(test, feature = "broken-fences"))]
 impl Fence {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::LeaderTerm,
         Self::CursorLock,
         Self::CursorCas,
+        Self::ClaimTurn,
         Self::ClaimLock,
         Self::ClaimStatus,
         Self::LimitLock,
@@ -57,6 +60,7 @@ impl Fence {
             Self::LeaderTerm => "leader_term",
             Self::CursorLock => "cursor_lock",
             Self::CursorCas => "cursor_cas",
+            Self::ClaimTurn => "claim_turn",
             Self::ClaimLock => "claim_lock",
             Self::ClaimStatus => "claim_status",
             Self::LimitLock => "limit_lock",
@@ -72,13 +76,27 @@ impl Fence {
     const fn in_statements(self) -> &'static [(&'static str, &'static str, &'static str)] {
         const PICKED: &str = "d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'";
         match self {
-            Self::LeaderTerm => &[(
-                "tick_fence.sql",
-                " AND is_leader AND term = $2 FOR KEY SHARE",
-                " AND $2::bigint IS NOT NULL",
-            )],
+            Self::LeaderTerm => &[
+                (
+                    "tick_fence.sql",
+                    " AND is_leader AND term = $2 FOR KEY SHARE",
+                    " AND $2::bigint IS NOT NULL",
+                ),
+                (
+                    "move_planned.sql",
+                    " AND i.is_leader AND i.term = $2\n    FOR KEY SHARE OF i",
+                    " AND $2::bigint IS NOT NULL",
+                ),
+            ],
             Self::CursorLock => &[("tick_lock_due.sql", "FOR NO KEY UPDATE SKIP LOCKED", "")],
-            Self::CursorCas => &[("tick_move_cursors.sql", " AND j.next_run_at = u.from_run_at", "")],
+            Self::CursorCas => &[
+                ("tick_move_cursors.sql", " AND j.next_run_at = u.from_run_at", ""),
+                (
+                    "move_planned.sql",
+                    "      AND j.next_run_at = w.fire\n      AND j.version = w.version\n      AND j.last_fire_at IS NOT DISTINCT FROM w.follows\n      AND j.settled_until < w.fire\n",
+                    "",
+                ),
+            ],
             Self::ClaimLock => &[
                 ("claim.sql", "FOR UPDATE SKIP LOCKED", ""),
                 ("claim_limited.sql", "FOR UPDATE SKIP LOCKED", ""),
@@ -86,21 +104,17 @@ impl Fence {
             ],
             // Including the row version (`ctid`) from the lock, which also rejects a row that
             // changed since.
-            Self::ClaimStatus => &[
-                ("claim.sql", PICKED, "d.id = picked.id"),
-                ("claim_limited.sql", PICKED, "d.id = picked.id"),
-                ("claim_lone.sql", PICKED, "d.id = picked.id"),
-            ],
+            Self::ClaimStatus => &[("claim_end.sql", PICKED, "d.id = picked.id")],
             Self::LimitLock => &[("claims_limited_lock.sql", "\nFOR UPDATE OF u", "")],
             Self::ClaimToken => {
                 &[("attempts_end.sql", " AND d.claim_token = i.claim_token AND CASE", " AND CASE")]
             }
-            Self::WorkerLease | Self::TrustWindow | Self::JobTimeout | Self::JobKill => &[],
+            Self::ClaimTurn | Self::WorkerLease | Self::TrustWindow | Self::JobTimeout | Self::JobKill => &[],
         }
     }
 }
 
-/// Always, except in a build for `scripts/break-it`.
+/// Whether a fence is active: always, except in a build for `scripts/break-it`.
 #[cfg(not(feature = "broken-fences"))]
 #[must_use]
 pub const fn is_active(_fence: Fence) -> bool {
@@ -108,7 +122,7 @@ pub const fn is_active(_fence: Fence) -> bool {
 }
 
 #[cfg(not(feature = "broken-fences"))]
-pub const fn statement(_file: &'static str, text: &'static str) -> &'static str {
+pub const fn statement(_files: &[&str], text: &'static str) -> &'static str {
     text
 }
 
@@ -139,18 +153,18 @@ mod broken {
             .unwrap_or_else(|| panic!("SCHED_BREAK names no fence: {name}"))
     }
 
-    /// Unless `SCHED_BREAK` names it.
+    /// Whether a fence is active: unless `SCHED_BREAK` names it.
     #[must_use]
     pub fn is_active(fence: Fence) -> bool {
         !broken().contains(&fence)
     }
 
-    pub fn statement(file: &'static str, text: &'static str) -> &'static str {
+    pub fn statement(files: &[&str], text: &'static str) -> &'static str {
         static WITHOUT: OnceLock<Mutex<HashMap<&'static str, &'static str>>> = OnceLock::new();
         let mut text = text;
         for (in_file, fence, without) in broken().iter().flat_map(|fence| fence.in_statements()) {
-            if Some(*in_file) == file.rsplit('/').next() {
-                assert!(text.contains(*fence), "{file} has no {fence:?}");
+            if files.iter().any(|file| file.rsplit('/').next() == Some(*in_file)) {
+                assert!(text.contains(*fence), "{in_file} has no {fence:?}");
                 let mut known =
                     WITHOUT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
                 // Leaked once, because the text of a statement is static.
@@ -197,15 +211,19 @@ mod tests {
         }
     }
 
-    /// All claim statements have their guards, and a test removes them together.
+    /// All heads of claims, and their end, have their guards, and a test removes them together.
     #[test]
     fn every_claim_statement_has_fences() {
-        let claiming = statements().into_iter().filter(|path| {
-            std::fs::read_to_string(path).unwrap().contains("claim_token = nextval('claim_token_seq')")
-        });
-        let claiming: BTreeSet<String> =
-            claiming.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
-        for fence in [Fence::ClaimLock, Fence::ClaimStatus] {
+        for (fence, part) in [
+            (Fence::ClaimLock, "\npicked AS MATERIALIZED ("),
+            (Fence::ClaimStatus, "claim_token = nextval('claim_token_seq')"),
+        ] {
+            let claiming = statements().into_iter().filter(|path| {
+                let folder = path.parent().unwrap();
+                folder.ends_with("claims") && std::fs::read_to_string(path).unwrap().contains(part)
+            });
+            let claiming: BTreeSet<String> =
+                claiming.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
             let fenced: BTreeSet<String> =
                 fence.in_statements().iter().map(|(file, _, _)| (*file).to_owned()).collect();
             assert_eq!(fenced, claiming, "{fence:?}");
@@ -222,6 +240,9 @@ mod tests {
     #[test]
     fn fences_are_active_in_the_product() {
         assert!(Fence::ALL.into_iter().all(super::is_active));
-        assert_eq!(super::statement("claim.sql", " AND d.status = 'PENDING'"), " AND d.status = 'PENDING'");
+        assert_eq!(
+            super::statement(&["claim_end.sql"], " AND d.status = 'PENDING'"),
+            " AND d.status = 'PENDING'"
+        );
     }
 }

@@ -5,14 +5,14 @@
 //! route requires one permission; one that is not in the set is denied. Pure: random bytes, the key
 //! ring and stored hashes are arguments.
 
+mod api_key;
 mod base32;
 pub mod jwt;
-mod key;
 mod password;
 mod permission;
 mod session;
 
-pub use key::{ApiKey, ID_BYTES, KeyFormError, KeyHash, SECRET_BYTES, UnknownRingKey, check_environment};
+pub use api_key::{ApiKey, ID_BYTES, KeyFormError, KeyHash, SECRET_BYTES, UnknownRingKey, check_environment};
 pub use password::{
     InvalidHash, LONGEST_PASSWORD, NOBODYS_HASH, SALT_BYTES, SHORTEST_PASSWORD, check_password,
     hash_password, verify_password,

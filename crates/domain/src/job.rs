@@ -72,7 +72,7 @@ pub struct JobSettings {
     pub calendars: Vec<String>,
     #[serde(default)]
     pub calendar_roll: CalendarRoll,
-    /// In seconds; for simulations.
+    /// Expected duration of a run, in seconds; for simulations.
     #[serde(default)]
     pub expected_duration_seconds: Option<i32>,
     #[serde(default)]
@@ -80,7 +80,7 @@ pub struct JobSettings {
     #[serde(default)]
     pub after_mode: AfterMode,
     pub misfire_policy: MisfireKind,
-    /// In seconds.
+    /// How late a fire may be and still be on time, in seconds.
     pub misfire_grace_seconds: Option<i32>,
     pub misfire_cap: i32,
     /// Open dispatches before `overlap_policy` applies.
@@ -88,7 +88,7 @@ pub struct JobSettings {
     pub overlap_policy: OverlapPolicy,
     /// `None` for the function's.
     pub queue: Option<String>,
-    /// 0 first to 100 last; `None` for the queue's.
+    /// Priority of its dispatches, 0 first to 100 last; `None` for the queue's.
     pub priority: Option<i16>,
     /// `None` for the function's.
     pub timeout_seconds: Option<i32>,
@@ -130,7 +130,8 @@ impl JobSettings {
         })
     }
 
-    /// Given the same calendars, tenant and time of creation.
+    /// Whether two settings fire at the same times, given the same calendars, tenant and time of
+    /// creation.
     #[must_use]
     pub fn has_same_timetable(&self, other: &Self) -> bool {
         // `H` in a cron expression is computed from the name.
@@ -233,7 +234,7 @@ impl JobSettings {
     }
 }
 
-/// Zero if it is not positive.
+/// A number of seconds from the database as a duration; zero if it is not positive.
 #[must_use]
 pub fn seconds(value: i32) -> Duration {
     Duration::from_secs(u64::try_from(value).unwrap_or(0))

@@ -114,7 +114,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// After a first success that was sent at `sent_at`.
+    /// Trust after a first success that was sent at `sent_at`.
     #[must_use]
     pub fn begin(lease: Lease, sent_at: Instant) -> Self {
         Self { lease, until: lease.trusted_until(sent_at) }

@@ -1,6 +1,7 @@
 //! The rule for names of jobs, queues, secrets and other resources.
 
-/// Lower-case letters, digits, `.`, `_`, `-`, starting with a letter or digit.
+/// Checks a stable name: lower-case letters, digits, `.`, `_`, `-`, starting with a letter or
+/// digit.
 pub fn check_name(name: &str, longest: usize) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let starts_well = name.chars().next().is_some_and(is_plain);

@@ -170,7 +170,7 @@ pub struct RuleMatch {
 /// The last message, and the number of events throttled since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hold {
-    /// Of the event in the last message.
+    /// Time of the event in the last message.
     pub sent_at: DateTime<Utc>,
     pub held_back: i32,
 }

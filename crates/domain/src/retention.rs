@@ -18,11 +18,11 @@ text_enum! {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Finished dispatches, skips, history and events.
+    /// Days for finished dispatches, skips, history and events.
     pub finished_days: u32,
-    /// An operator must review dead letters.
+    /// Days for dead letters, which an operator must review.
     pub dead_letter_days: u32,
-    /// The audit log and the terms of leadership.
+    /// Days for the audit log and the terms of leadership.
     pub audit_days: u32,
 }
 
@@ -46,7 +46,7 @@ impl Retention {
     }
 }
 
-/// The instant itself at the limits of the calendar.
+/// The start of the hour of an instant; the instant itself at the limits of the calendar.
 fn whole_hour(at: DateTime<Utc>) -> DateTime<Utc> {
     at.duration_trunc(TimeDelta::hours(1)).unwrap_or(at)
 }

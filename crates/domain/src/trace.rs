@@ -34,14 +34,14 @@ impl TraceContext {
         (trace != 0 && span != 0).then_some(Self { trace, span, flags: flags & SAMPLED })
     }
 
-    /// From 16 and 8 random bytes.
+    /// A new trace, from 16 and 8 random bytes.
     #[must_use]
     pub fn begin(trace: u128, span: u64) -> Self {
         // Zeros mean absence.
         Self { trace: trace.max(1), span: span.max(1), flags: SAMPLED }
     }
 
-    /// The request that created the run, or the run's own trace.
+    /// The parent of a run's attempts: the request that created the run, or the run's own trace.
     #[must_use]
     pub fn of_dispatch(id: DispatchId, traceparent: Option<&str>) -> Self {
         traceparent.and_then(Self::parse).unwrap_or_else(|| Self::begin(id.0.as_u128(), id.0.as_u64_pair().1))

@@ -2,4 +2,5 @@
 
 pub mod append;
 pub mod notifications;
+mod section;
 pub mod stream;

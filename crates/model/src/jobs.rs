@@ -225,7 +225,7 @@ pub async fn by_id(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<
     Ok(row.map(into_job))
 }
 
-/// Deleted or not.
+/// The job with this id, deleted or not.
 pub async fn by_id_with_deleted(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
     let row: Option<Row> = all_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
@@ -267,7 +267,7 @@ pub async fn is_there(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<bool
     Ok(diesel::select(diesel::dsl::exists(found)).get_result(&mut { conn }).await?)
 }
 
-/// By id, without deleted jobs.
+/// Jobs of a project without deleted ones, at most `limit`, by id.
 pub(super) async fn of_project(
     conn: &mut Conn,
     tenant: TenantId,

@@ -97,6 +97,16 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Whether a pause or a limit may keep runs from being claimed; one row.
+    claim_restrictions (is_only) {
+        /// Always true: there is one row.
+        is_only -> Bool,
+        /// True while a tenant, project, function or queue is paused, or a queue or the running runs of a tenant have a limit. Set at once; cleared by the leader some seconds after the last of them.
+        is_restricted -> Bool,
+    }
+}
+
+diesel::table! {
     /// Runs in DEAD_LETTER, and the decisions about them. A row goes with its run.
     dead_letters (tenant_id, dispatch_id) {
         /// The run, whose state stays DEAD_LETTER.
@@ -127,9 +137,9 @@ diesel::table! {
 }
 
 diesel::table! {
-    /// Durable event stream, by month.
+    /// Events except starts and ends of attempts, by month. event_stream shows all.
     events (id, created_at) {
-        /// Position within the transaction. Ids can commit out of order: see transaction_id.
+        /// Position within the transaction, a multiple of 65,536. Ids can commit out of order: see transaction_id.
         id -> Int8,
         /// Time of the event, by the database clock.
         created_at -> Timestamptz,
@@ -207,60 +217,62 @@ diesel::table! {
         scheduled_for -> Timestamptz,
         /// Creation time; minus scheduled_for it is the lateness.
         created_at -> Timestamptz,
+        /// Version of the job at creation.
+        job_version -> Int8,
+        /// Term of that leader; NULL for triggers by hand.
+        term -> Nullable<Int8>,
+        /// Fire time of the job's previous record (scheduled_for or first_fire_at); NULL for the first, and for triggers.
+        follows -> Nullable<Timestamptz>,
+        /// Leader that created it; NULL for triggers by hand.
+        scheduler_instance_id -> Nullable<Uuid>,
+        /// NULL for a fire time; causing run of a dependency; computed from retry_of for a retry; else the trigger's own id. So it never takes the place of a fire time.
+        trigger_id -> Nullable<Uuid>,
+        /// Finished run that this one repeats by command; else NULL.
+        retry_of -> Nullable<Uuid>,
+        /// If the first attempt has not started by this time, the run ends as FAILED; NULL means never. Retries do not expire.
+        expires_at -> Nullable<Timestamptz>,
         /// First time it could be claimed, or claimed again after the latest failed attempt.
         available_at -> Timestamptz,
         /// Earliest claim time; infinity while the run is queued behind other runs of its job; NULL unless PENDING.
         claimable_at -> Nullable<Timestamptz>,
         /// Latest claim; minus available_at it is the wait.
         claimed_at -> Nullable<Timestamptz>,
-        /// Time of the final state; NULL before.
-        completed_at -> Nullable<Timestamptz>,
-        /// State; the transitions are those of domain::run_state.
-        status -> Text,
-        /// Queue it waits in.
-        queue -> Text,
-        /// 0 is claimed first, 100 last.
-        priority -> Int2,
-        /// Worker of the latest claim.
-        worker_id -> Nullable<Uuid>,
         /// Token of the latest claim; every write of that claim carries it.
         claim_token -> Nullable<Int8>,
+        /// Worker of the latest claim.
+        worker_id -> Nullable<Uuid>,
         /// Number of claimed attempts, lost and released ones included.
         attempt -> Int4,
         /// Number of failed attempts that were followed by a retry.
         retry_count -> Int4,
         /// Number of attempts lost with their worker; a run that loses too many is poison.
         lost_count -> Int4,
+        /// Attempts released before anything ran. While it equals attempt, the run can still expire.
+        unstarted_count -> Int4,
+        /// Time of the final state; NULL before.
+        completed_at -> Nullable<Timestamptz>,
+        /// Time of a cancel request; the worker stops the attempt, and the run does not wait again.
+        cancel_requested_at -> Nullable<Timestamptz>,
+        /// 0 is claimed first, 100 last.
+        priority -> Int2,
+        /// True if the fire time was missed and caught up.
+        is_catch_up -> Bool,
+        /// State; the transitions are those of domain::run_state.
+        status -> Text,
         /// Error message of the latest unsuccessful attempt.
         error_message -> Nullable<Text>,
+        /// Queue it waits in.
+        queue -> Text,
         /// Origin of the run.
         triggered_by -> Text,
         /// User or key that requested it; NULL for the scheduler.
         triggered_by_user -> Nullable<Text>,
-        /// NULL for a fire time; causing run of a dependency; computed from retry_of for a retry; else the trigger's own id. So it never takes the place of a fire time.
-        trigger_id -> Nullable<Uuid>,
-        /// Leader that created it; NULL for triggers by hand.
-        scheduler_instance_id -> Nullable<Uuid>,
-        /// Term of that leader; NULL for triggers by hand.
-        term -> Nullable<Int8>,
-        /// Arguments, copied from the job at creation.
-        args -> Jsonb,
         /// Idempotency key of the trigger; NULL without.
         idempotency_key -> Nullable<Text>,
-        /// True if the fire time was missed and caught up.
-        is_catch_up -> Bool,
-        /// Time of a cancel request; the worker stops the attempt, and the run does not wait again.
-        cancel_requested_at -> Nullable<Timestamptz>,
-        /// If the first attempt has not started by this time, the run ends as FAILED; NULL means never. Retries do not expire.
-        expires_at -> Nullable<Timestamptz>,
         /// W3C trace context of the creator.
         traceparent -> Nullable<Text>,
-        /// Fire time of the job's previous record (scheduled_for or first_fire_at); NULL for the first, and for triggers.
-        follows -> Nullable<Timestamptz>,
-        /// Finished run that this one repeats by command; else NULL.
-        retry_of -> Nullable<Uuid>,
-        /// Attempts released before anything ran. While it equals attempt, the run can still expire.
-        unstarted_count -> Int4,
+        /// Arguments, if they differ from those of job_version; else NULL. The view run_arguments shows both.
+        args -> Nullable<Jsonb>,
     }
 }
 
@@ -715,7 +727,79 @@ diesel::table! {
 }
 
 diesel::table! {
-    /// Settings of every job after each change; the previous settings are the previous row.
+    /// Ends of attempts: one row for each completion, tenant and project, by month.
+    run_end_batches (id, created_at) {
+        /// Position within the transaction, and the event id of the first end.
+        id -> Int8,
+        /// Time of the events, by the database clock.
+        created_at -> Timestamptz,
+        /// Owning tenant.
+        tenant_id -> Uuid,
+        /// Project of the jobs; NULL for other scopes.
+        project_id -> Nullable<Uuid>,
+        /// The job, if all runs are of one job; else NULL.
+        job_id -> Nullable<Uuid>,
+        /// Number of attempts.
+        size -> Int4,
+        /// The runs. The other arrays have this order.
+        dispatch_ids -> Array<Uuid>,
+        /// The attempts.
+        execution_ids -> Array<Uuid>,
+        /// Job of each run.
+        job_ids -> Array<Uuid>,
+        /// Name of the job at the claim.
+        job_names -> Array<Text>,
+        /// Number of the attempt within its run.
+        attempts -> Array<Int4>,
+        /// Outcome of the attempt; NULL for COMPLETED.
+        outcomes -> Array<Text>,
+        /// State of the run after the attempt; NULL if it is the outcome.
+        dispatch_statuses -> Array<Text>,
+        /// Start of the attempt, by the database clock.
+        started_at -> Array<Timestamptz>,
+        /// Duration in milliseconds, by the worker's monotonic clock.
+        durations_ms -> Array<Int8>,
+        /// Exit code of a process, or HTTP status.
+        exit_codes -> Array<Int4>,
+        /// Stable error class, for programs.
+        error_classes -> Array<Text>,
+        /// First 1,000 characters of the error message, for people.
+        errors -> Array<Text>,
+    }
+}
+
+diesel::table! {
+    /// Starts of attempts: one row for each claim, tenant and project, by month.
+    run_start_batches (id, created_at) {
+        /// Position within the transaction, and the event id of the first start.
+        id -> Int8,
+        /// Time of the events, by the database clock.
+        created_at -> Timestamptz,
+        /// Owning tenant.
+        tenant_id -> Uuid,
+        /// Project of the jobs; NULL for other scopes.
+        project_id -> Nullable<Uuid>,
+        /// The job, if all runs are of one job; else NULL.
+        job_id -> Nullable<Uuid>,
+        /// The worker that claimed the runs.
+        worker_id -> Uuid,
+        /// Number of attempts.
+        size -> Int4,
+        /// The runs. The other arrays have this order.
+        dispatch_ids -> Array<Uuid>,
+        /// Job of each run.
+        job_ids -> Array<Uuid>,
+        /// Name of the job at the claim.
+        job_names -> Array<Text>,
+        /// Number of the attempt within its run.
+        attempts -> Array<Int4>,
+        /// Fire time, or trigger time.
+        scheduled_for -> Array<Timestamptz>,
+    }
+}
+
+diesel::table! {
+    /// Settings of every job after each change; the previous settings are the previous row. Runs name a row in place of its arguments.
     scheduled_job_versions (tenant_id, job_id, version) {
         /// Owning tenant.
         tenant_id -> Uuid,
@@ -755,7 +839,7 @@ diesel::table! {
         description -> Text,
         /// Function to run.
         task_function_id -> Uuid,
-        /// Arguments of every run; copied into each run.
+        /// Arguments of every run without its own.
         task_args -> Jsonb,
         /// Kind of schedule.
         job_type -> Text,
@@ -817,7 +901,7 @@ diesel::table! {
         dispatch_lock_until -> Nullable<Timestamptz>,
         /// Number of runs created in all.
         total_run_count -> Int8,
-        /// Number of open runs, queued ones included; updated by the transactions that open and close runs, so that a tick need not count.
+        /// Number of open runs, queued ones included, so that a tick need not count. Transactions that open runs or close waiting ones update it. Ends of attempts, and triggers of jobs with overlap_policy allow, are counted within a second.
         active_dispatches -> Int4,
         /// Version of the time zone database that next_run_at was computed with; NULL if not needed.
         tzdata_version -> Nullable<Text>,
@@ -855,10 +939,10 @@ diesel::table! {
         after -> Jsonb,
         /// all: every one of them must have ended since the last run this created. any: each end creates a run.
         after_mode -> Text,
-        /// Whether other jobs run after this one, so that its ends are written to job_ends.
-        has_dependents -> Bool,
         /// Template it was created from: name, version at that time, and parameters; NULL without one. A record of origin, not of content.
         made_from -> Nullable<Jsonb>,
+        /// True if scheduled_job_versions has the current version with these task_args. Then runs name the version in place of the arguments. Triggers maintain it.
+        is_version_stored -> Bool,
     }
 }
 
@@ -1105,6 +1189,34 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Batches of ends that active_dispatches, last_run_at and last_status of their jobs do not contain yet.
+    uncounted_ends (tenant_id, batch_id) {
+        /// Owning tenant.
+        tenant_id -> Uuid,
+        /// id of the batch.
+        batch_id -> Int8,
+        /// created_at of the batch.
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// Runs by triggers that active_dispatches, total_run_count and last_dispatched_at of their jobs do not contain yet.
+    uncounted_openings (tenant_id, job_id, id) {
+        /// Owning tenant.
+        tenant_id -> Uuid,
+        /// The job.
+        job_id -> Uuid,
+        /// Increasing number.
+        id -> Int8,
+        /// Number of runs of one transaction.
+        opened -> Int4,
+        /// Creation time of the latest of these runs.
+        opened_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     /// Queues with waiting runs and without a live worker, as last seen by the leader.
     unserved_queues (queue) {
         /// Name of the queue; workers serve queues by name, for all tenants.
@@ -1173,7 +1285,7 @@ diesel::table! {
         queues -> Array<Text>,
         /// Maximum number of concurrent attempts.
         concurrency -> Int4,
-        /// Time in milliseconds that the worker trusts itself without a heartbeat. The leader does not give it up earlier, with any settings.
+        /// Time in milliseconds without a renewal before which the leader does not give the worker up, with any settings. Longer while the worker runs nothing; a claim makes it ordinary again.
         lease_ms -> Int4,
         /// IDLE, BUSY, DRAINING (takes no new work) or OFFLINE (lease expired; its work was reassigned).
         status -> Text,

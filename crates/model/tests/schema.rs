@@ -128,10 +128,11 @@ fn rust_type(name: &str, is_not_null: bool) -> Option<String> {
         "date" => "Date",
         "bytea" => "Bytea",
         "_int4" => "Array<Int4>",
+        "_int8" => "Array<Int8>",
         "_timestamptz" => "Array<Timestamptz>",
         "_text" => "Array<Text>",
         "_uuid" => "Array<Uuid>",
-        other => panic!("a column of type {other}: say here what it is in Rust"),
+        other => panic!("a column of type {other}: add its Rust type here"),
     };
     Some(if is_not_null { plain.to_owned() } else { format!("Nullable<{plain}>") })
 }

@@ -73,7 +73,7 @@ impl Probe {
     /// first one.
     fn wait_for(&mut self, word: &str) {
         let found = self.output.by_ref().lines().any(|line| line.unwrap().ends_with(word));
-        assert!(found, "the probe ended without saying {word}");
+        assert!(found, "the probe ended without printing {word}");
     }
 
     fn send(&self, signal: Signal) {

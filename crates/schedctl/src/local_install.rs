@@ -152,7 +152,7 @@ impl Folder {
         self.dir.join(API_KEY)
     }
 
-    /// Only the user has access.
+    /// Stores the API key of the owner. Only the user has access.
     pub(crate) fn store_api_key(&self, key: &SecretString) -> Result<(), FolderError> {
         let line = SecretString::from(format!("{}\n", key.expose_secret()));
         write_private(&self.api_key(), &line)
@@ -195,7 +195,7 @@ pub(crate) fn read_description(path: &Path) -> Result<Option<Description>, Folde
     }
 }
 
-/// Only the owner has access.
+/// Replaces the description of a directory. Only the owner has access.
 pub(crate) fn write_description(dir: &Path, description: &Description) -> Result<(), FolderError> {
     let path = description_of(dir);
     let text = toml::to_string(description)

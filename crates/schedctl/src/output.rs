@@ -72,7 +72,7 @@ impl Output {
         self.items(&items, List { items, columns, nothing })
     }
 
-    /// JSON and YAML have the whole page.
+    /// Prints a page of the API; JSON and YAML have the whole page.
     pub(crate) fn page<T: Serialize>(
         self,
         page: &Page<T>,
@@ -82,7 +82,7 @@ impl Output {
         self.items(page, List { items: &page.items, columns, nothing })
     }
 
-    /// JSON and YAML have the whole answer.
+    /// Prints the items of a larger answer: tables have the items, JSON and YAML the whole answer.
     pub(crate) fn items<V: Serialize, T>(self, answer: &V, list: List<'_, T>) -> Result<(), ExitError> {
         let List { items, columns, nothing } = list;
         if items.is_empty() && !nothing.is_empty() {
@@ -110,7 +110,7 @@ impl Output {
         self.print(&table::list(items, columns, self.format, self.colour))
     }
 
-    /// One by one.
+    /// Prints lines of a table one by one.
     pub(crate) fn lines<T: 'static>(self, columns: &'static [Column<T>]) -> Lines<T> {
         Lines::new(columns, self.format)
     }

@@ -30,7 +30,9 @@ use crate::config::Config;
 use crate::leader_scope::{self, Board, Starting};
 use crate::leadership::{Leadership, Timing};
 use crate::status::{Phase, SchedulerStatus};
+use crate::tasks::ahead::Plans;
 use crate::tasks::batch::Batches;
+use crate::tasks::counters::{self, Counters};
 use crate::tasks::dependents::{self, Dependents};
 use crate::tasks::dispatch::Dispatch;
 use crate::tasks::expiry::{self, Waiting};
@@ -46,12 +48,13 @@ use crate::tasks::{self, Scope};
 
 /// A leader that has not dispatched successfully for this many leases resigns.
 const STALLED_LEASES: u32 = 6;
-/// Upper bound; one sixth of the workers' lease if that is shorter.
+/// Longest time between two checks for lost workers; one sixth of their lease if that is shorter.
 const RECOVER_PERIOD: Duration = Duration::from_secs(5);
-/// Rows in one transaction.
+/// Rows that retention reads in one transaction.
 const RETENTION_PAGE: i64 = 1000;
 /// Lower bound of the server's idle-in-transaction timeout.
 const SHORTEST_IDLE: Duration = Duration::from_millis(500);
+/// Time limit for the parts of the process to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(15);
 
 #[derive(Debug, thiserror::Error)]
@@ -158,16 +161,16 @@ impl Parts {
         let election_wake = Arc::new(Notify::new());
         let role = leadership.role();
         let id = leadership.id();
-        let requested = Arc::new(AtomicBool::new(false));
+        let flags = Flags::default();
 
         let mut hints = TaskGroup::new();
         hints.spawn(
             "hints",
-            listen(self.database.clone(), self.board.clone(), election_wake.clone(), requested.clone()),
+            listen(self.database.clone(), self.board.clone(), election_wake.clone(), flags.clone()),
         );
         let mut work = TaskGroup::new();
         let work_token = work.token();
-        let start = self.starter(id, requested);
+        let start = self.starter(id, flags);
         work.spawn("leader_scope", leader_scope::run(role, self.board.clone(), start, work_token));
 
         let election_stop = CancellationToken::new();
@@ -195,11 +198,7 @@ impl Parts {
         stopped.map_err(|error| StartError::Part(error.into()))
     }
 
-    fn starter(
-        &self,
-        instance: InstanceId,
-        requested: Arc<AtomicBool>,
-    ) -> impl Fn(Term, &mut Starting) + Send + 'static {
+    fn starter(&self, instance: InstanceId, flags: Flags) -> impl Fn(Term, &mut Starting) + Send + 'static {
         let (config, database, seen) = (self.config.clone(), self.database.clone(), self.seen.clone());
         let traces = self.traces.clone();
         move |term, starting| {
@@ -214,6 +213,7 @@ impl Parts {
                     lanes: lanes(&config),
                     seen: seen.clone(),
                     ahead: None,
+                    plans: Plans::default(),
                 },
                 poll_interval,
             );
@@ -239,11 +239,12 @@ impl Parts {
                     worker_lease: config.worker_offline_threshold,
                     unknown_limit: config.job_timeout_threshold,
                     max_attempts: config.max_retry_attempts,
-                    requested: requested.clone(),
+                    requested: flags.recovery_requested.clone(),
                     seen: None,
                 },
                 strays::PERIOD,
             );
+            starting.start(Counters::new(scope.clone(), flags.counters_idle.clone()), counters::PERIOD);
             starting.start(Dependents { scope: scope.clone() }, dependents::PERIOD);
             starting.start(tasks::notify::Notify::new(scope.clone()), tasks::notify::PERIOD);
             starting.start(Lines { scope: scope.clone() }, overlap_queue::PERIOD);
@@ -268,11 +269,23 @@ impl Parts {
     }
 }
 
+/// Set by notifications or for them.
+#[derive(Debug, Clone, Default)]
+struct Flags {
+    /// A user requested a check for lost attempts.
+    recovery_requested: Arc<AtomicBool>,
+    /// The counters are polled rarely.
+    counters_idle: Arc<AtomicBool>,
+}
+
+/// Forwards notifications: changes of jobs to the tick, ends of jobs to the dependents task, new
+/// runs to idle counters, rules and messages to the notifier, resignations and step-down requests to
+/// the election.
 async fn listen(
     database: Database,
     board: Arc<Board>,
     election: Arc<Notify>,
-    requested: Arc<AtomicBool>,
+    flags: Flags,
 ) -> Result<(), BoxError> {
     let wake = |name: &str| {
         for task in board.borrow().iter().filter(|task| task.name == name) {
@@ -282,17 +295,25 @@ async fn listen(
     let channels = [
         notify::JOBS_CHANNEL,
         notify::ENDS_CHANNEL,
+        notify::DISPATCH_CHANNEL,
         notify::RECOVERY_CHANNEL,
         notify::NOTIFICATIONS_CHANNEL,
         notify::LEADER_CHANNEL,
     ];
     notify::listen(&database, &channels, |hint| match hint {
         Hint::Notified { channel, .. } if channel == notify::JOBS_CHANNEL => wake("dispatch"),
-        Hint::Notified { channel, .. } if channel == notify::ENDS_CHANNEL => wake("dependents"),
+        Hint::Notified { channel, .. } if channel == notify::ENDS_CHANNEL => {
+            ["counters", "dependents"].into_iter().for_each(wake);
+        }
+        Hint::Notified { channel, .. } if channel == notify::DISPATCH_CHANNEL => {
+            if flags.counters_idle.swap(false, Ordering::Relaxed) {
+                wake("counters");
+            }
+        }
         Hint::Notified { channel, .. } if channel == notify::NOTIFICATIONS_CHANNEL => wake("notify"),
         Hint::Notified { channel, .. } if channel == notify::RECOVERY_CHANNEL => {
             // A request counts only for the present leader: a later leader did not receive it.
-            requested.store(!board.borrow().is_empty(), Ordering::Relaxed);
+            flags.recovery_requested.store(!board.borrow().is_empty(), Ordering::Relaxed);
             ["recover", "overdue", "strays"].into_iter().for_each(wake);
         }
         Hint::Notified { .. } => election.notify_one(),
@@ -308,7 +329,7 @@ async fn listen(
     Ok(())
 }
 
-/// One connection of the pool stays free for the other tasks.
+/// Concurrent transactions of the tick. One connection of the pool stays free for the other tasks.
 fn lanes(config: &Config) -> u32 {
     let spare = config.database.pool_size.saturating_sub(1);
     config.lanes.min(spare).max(1)
@@ -330,8 +351,9 @@ fn database_settings(config: &Config) -> DatabaseSettings {
     }
 }
 
-/// A leader that freezes inside its tick delays the take-over until this timeout, so it is half a
-/// lease. The lower bound lets a slow machine compute a batch.
+/// The server's timeout for an idle transaction. A leader that freezes inside its tick delays the
+/// take-over until this timeout, so it is half a lease. The lower bound lets a slow machine compute
+/// a batch.
 fn idle_in_transaction(lease: Lease) -> Duration {
     (lease.duration() / 2).clamp(SHORTEST_IDLE, IDLE_IN_TRANSACTION)
 }

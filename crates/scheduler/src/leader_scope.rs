@@ -3,8 +3,8 @@
 //! The scope starts the tasks when a term begins and stops them when it ends. A task inside a
 //! transaction may finish: the transaction proves the term itself and is rejected if the term is
 //! over. A task that waits for a silent database is cancelled after a limit, with its connection.
-//! Statements it already sent are bound to the term in the same way. The [`Board`] is empty once
-//! all tasks have stopped; a resigning leader waits for that.
+//! Statements it already sent are bound to the term in the same way, and the process can lead
+//! again. The [`Board`] is empty once all tasks have stopped; a resigning leader waits for that.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::role::Role;
 
-/// Statements are bounded by the same order of time.
+/// Time limit for the tasks of a term to stop. Statements are bounded by the same order of time.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// Holds the tasks until they have stopped.
+/// The tasks of the present term, until they have stopped.
 pub type Board = watch::Sender<Vec<Running>>;
 
 #[derive(Debug, Clone)]

@@ -41,7 +41,7 @@ mod vitals;
 pub use crate::role::Role;
 pub use vitals::{Loss, Vitals};
 
-/// For a heartbeat or a take-over.
+/// Lower bound of the time limit of a heartbeat or a take-over.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy)]
@@ -84,11 +84,13 @@ struct Held {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
+    /// Waits for the next heartbeat.
     Rest,
+    /// Gives up the present term.
     Resign(Loss),
-    /// A term that the database assigns to this process, though it does not lead.
+    /// Gives up a term that the database assigns to this process, though the process does not lead.
     GiveUp(Term),
-    /// Then take over if no scheduler leads.
+    /// Gives up such a term, then takes over if no scheduler leads.
     GiveUpAndStand(Term),
     /// Take over if no scheduler leads.
     Stand,
@@ -184,7 +186,7 @@ impl Leadership {
         self.publish(|_| {});
     }
 
-    /// Connecting included.
+    /// Time limit of a heartbeat or a take-over, connecting included.
     fn limit(&self) -> Duration {
         (self.timing.lease.margin() * 2).max(SHORTEST_LIMIT)
     }
@@ -254,7 +256,7 @@ impl Leadership {
         Ok(())
     }
 
-    /// The row stays as it is.
+    /// Stops leading now; the row in the database stays unchanged.
     fn stand_down(&mut self, loss: Loss) {
         if let Some(held) = self.held.take() {
             tracing::warn!(leader.term = held.term.0, reason = loss.as_str(), "No longer leading.");

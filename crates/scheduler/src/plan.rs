@@ -5,6 +5,8 @@
 //! job is held back and stays due. If a schedule cannot be computed, even because of a panic, the
 //! job is disabled with a reason and never blocks other jobs.
 
+pub mod ahead;
+
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,12 +26,12 @@ use crate::calendars::Calendars;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disabled {
-    /// In the batch.
+    /// Position of the job in the batch.
     pub position: usize,
     pub reason: String,
 }
 
-/// Dispatches of one batch.
+/// Maximum number of dispatches of one batch.
 ///
 /// The number fits well within the time-outs of a transaction. A job with more fires keeps its
 /// cursor at the first remaining fire, and the next batch continues there.
@@ -73,7 +75,7 @@ pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) ->
     (batch, disabled)
 }
 
-/// `None` without a quota.
+/// Runs that the tenant's quota still allows; `None` without a quota.
 fn quota_left(job: &DueJob, batch: &Batch) -> Option<usize> {
     let used = batch.used.get(&job.tenant_id).copied().unwrap_or(0);
     job.quota_left.map(|left| usize::try_from(left - used).unwrap_or(0))
@@ -97,7 +99,8 @@ pub fn disable_all(jobs: &[DueJob], now: DateTime<Utc>, reason: &str) -> (Batch,
     (batch, disabled)
 }
 
-/// Only the fire at the cursor is known to be due; the number of later ones cannot be computed.
+/// Disables a job. Only the fire at its cursor is known to be due; the number of later ones cannot
+/// be computed.
 fn disable(batch: &mut Batch, job: &DueJob, now: DateTime<Utc>, reason: &str) {
     batch.skips.push(NewSkip {
         tenant_id: job.tenant_id,
@@ -298,7 +301,7 @@ fn reason(job: &DueJob, range: &SkippedRange) -> SkipReason {
 /// so a lost record leaves a dangling reference.
 struct Chain {
     last: Option<DateTime<Utc>>,
-    /// Ascending; of a range, its first.
+    /// Fire times of the records, ascending; the first time of a range.
     keys: Vec<DateTime<Utc>>,
 }
 
@@ -328,7 +331,8 @@ fn dispatch(job: &DueJob, fire: DateTime<Utc>, now: DateTime<Utc>) -> NewDispatc
         available_at,
         queue: job.queue.clone(),
         priority: job.priority,
-        args: Some(Cow::Owned(job.args.clone())),
+        job_version: job.version,
+        args: job.args.clone().map(Cow::Owned),
         is_catch_up: lateness > grace,
         is_queued: false,
         origin: Origin::FIRE,

@@ -12,13 +12,13 @@ use tokio::sync::watch;
 use crate::leader_scope::{Board, since_last_dispatch};
 use crate::leadership::{Role, Vitals};
 
-/// Since the latest successful dispatch.
+/// A leader is not ready after this time since its latest successful dispatch.
 const UNREADY_AFTER: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     WaitingForDatabase,
-    /// As leader or standby.
+    /// Registered, as leader or standby.
     Running,
     Stopping,
 }

@@ -1,7 +1,9 @@
 //! The leader's tasks. Each reads stored state and acts on it: the first run of a new leader is
 //! like every other run, and the next run repairs one that died halfway.
 
+pub mod ahead;
 pub mod batch;
+pub mod counters;
 pub mod dependents;
 pub mod dispatch;
 pub mod expiry;
@@ -26,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Scope {
     pub database: Database,
     pub instance: InstanceId,
-    /// Fences every write.
+    /// The term that fences every write.
     pub term: Term,
     /// Cancelled when the term ends. Remaining work is left to the next leader, which waits for the
     /// end of this one.
@@ -40,6 +42,7 @@ pub fn show_counters() {
     self::notify::show_counters();
     installation_metrics::describe();
     metrics::counter!("sched_dispatches_created_total").increment(0);
+    metrics::counter!("sched_fires_planned_total").increment(0);
     metrics::counter!("sched_dispatches_expired_total").increment(0);
     metrics::counter!("sched_dispatches_refused_as_duplicate_total").increment(0);
 }

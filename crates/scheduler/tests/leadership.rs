@@ -36,7 +36,7 @@ fn leads(leadership: &Leadership) -> bool {
     role(leadership) != Role::Standby
 }
 
-/// Of all terms, oldest first; `None` for the current term.
+/// The end reasons of all terms, oldest first; `None` for the current term.
 async fn ends(client: &Client) -> Vec<Option<String>> {
     let rows = client.query("SELECT end_reason FROM leader_terms ORDER BY term", &[]).await.unwrap();
     rows.iter().map(|row| row.get(0)).collect()
@@ -77,9 +77,9 @@ async fn a_newer_term_makes_the_leader_stand_down_even_under_its_own_identity() 
     let client = db.client().await;
     client.batch_execute("UPDATE scheduler_instances SET term = nextval('leader_term_seq')").await.unwrap();
     leader.beat().await;
-    assert!(!leads(&leader), "it has a term that it knows nothing of");
+    assert!(!leads(&leader), "the scheduler has an unknown term");
     leader.beat().await;
-    assert!(role(&leader).term() > term, "that term was given up, and another begun");
+    assert!(role(&leader).term() > term, "that term ended, and another began");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,15 +91,15 @@ async fn a_leader_that_is_asked_to_steps_down_and_leaves_the_lead_to_another() {
     first.beat().await;
     assert!(!leads(&first));
     first.beat().await;
-    assert!(!leads(&first), "it does not stand for election at once");
+    assert!(!leads(&first), "the scheduler does not take over at once");
     second.beat().await;
     assert!(leads(&second));
     second.beat().await;
-    assert!(leads(&second), "the request was not meant for this term");
+    assert!(leads(&second), "the request was for another term");
     assert_eq!(ends(&db.client().await).await, [Some("stepped_down".to_owned()), None]);
 }
 
-/// Otherwise its heartbeats would renew a lease without a working leader.
+/// A scheduler that keeps its term would renew a lease without a working leader.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_term_that_could_not_be_resigned_is_given_up_with_the_next_heartbeat() {
     let db = TestDatabase::new().await;
@@ -118,7 +118,7 @@ async fn a_term_that_could_not_be_resigned_is_given_up_with_the_next_heartbeat()
     assert_eq!((leads(&second), ends(&db.client().await).await), (false, vec![None]));
     holder.batch_execute("COMMIT").await.unwrap();
     first.beat().await;
-    assert!(!leads(&first), "it was asked to step down");
+    assert!(!leads(&first), "the first scheduler received the request");
     assert_eq!(ends(&db.client().await).await, [Some("stepped_down".to_owned())]);
     second.beat().await;
     assert!(leads(&second));

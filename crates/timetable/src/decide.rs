@@ -44,11 +44,11 @@ pub struct Situation<'a> {
     /// The present, by the database's clock.
     pub now: DateTime<Utc>,
     pub misfire: MisfirePolicy,
-    /// `None` for [`misfire::DEFAULT_GRACE`].
+    /// How late a fire may be and still be on time; `None` for [`misfire::DEFAULT_GRACE`].
     pub grace: Option<Duration>,
     pub overlap: OverlapPolicy,
     pub load: Load,
-    /// `None` for any number.
+    /// Fires that may still be dispatched; `None` for any number.
     pub runs_left: Option<u64>,
     pub held_by: Option<SkipReason>,
     /// Most dispatches, at least one; the remaining fires stay due.
@@ -149,7 +149,7 @@ fn due_from(situation: &Situation<'_>, begin: DateTime<Utc>) -> Result<misfire::
     Ok(plan)
 }
 
-/// Without due fires: settles the fires that calendars have excluded since.
+/// Settles a job without due fires: the fires that calendars have excluded since.
 pub fn settle_quiet(
     timetable: &Timetable,
     settled_until: DateTime<Utc>,
@@ -202,7 +202,7 @@ fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, 
                 None => skipped.push(range),
             }
         }
-        // Fires between a left one and these have already been decided.
+        // Fires between one that a change of the job left and these have already been decided.
         let single = |at: &DateTime<Utc>| SkippedRange {
             first: *at,
             last: *at,

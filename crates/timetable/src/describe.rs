@@ -1,6 +1,6 @@
 //! A schedule as one English sentence.
 //!
-//! On a 24-hour clock and in its own zone, which the sentence does not name. `cron::names`
+//! On a 24-hour clock and in its own zone, which the sentence does not name. `cron::sentence`
 //! describes a cron expression.
 
 use chrono::{DateTime, Datelike as _, SecondsFormat, TimeDelta, Utc};

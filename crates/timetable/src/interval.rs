@@ -80,7 +80,7 @@ impl Interval {
         self.calendar.is_some()
     }
 
-    /// As many as 24 hours hold, rounded up.
+    /// Most fires of one day: as many as 24 hours hold, rounded up.
     pub(super) fn most_per_day(&self) -> u64 {
         let period = u64::try_from(self.period.num_seconds()).unwrap_or(1).max(1);
         86_400_u64.div_ceil(period)
@@ -103,7 +103,7 @@ impl Interval {
         self.calendar.as_ref().and_then(|(_, anchor)| next_in_lattice(*anchor, self.period, after))
     }
 
-    /// In `(after, until]`; `None` for a calendar period.
+    /// The number of fires in `(after, until]`; `None` for a calendar period.
     pub(super) fn count_between(&self, after: DateTime<Utc>, until: DateTime<Utc>) -> Option<u64> {
         if self.calendar.is_some() {
             return None;

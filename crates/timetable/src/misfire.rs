@@ -28,7 +28,7 @@ use super::{
     interval::Interval,
 };
 
-/// Default of the longest delay of a fire on time.
+/// Default for how late a fire may be and still be on time.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(60);
 
 /// Also the largest effective cap of `fire_all`.
@@ -243,7 +243,7 @@ struct Due<'a, S> {
 }
 
 impl<S: Occurrences> Due<'_, S> {
-    /// The cursor if there is no other.
+    /// The latest fire not later than `until`; the cursor if there is no other.
     fn latest(&self, until: DateTime<Utc>) -> Result<DateTime<Utc>, ScheduleError> {
         let Some(second) = self.next_until(self.cursor, until)? else { return Ok(self.cursor) };
         if let Some(interval) = self.schedule.as_interval()
@@ -273,7 +273,8 @@ impl<S: Occurrences> Due<'_, S> {
         Ok(fire)
     }
 
-    /// `last` is a fire itself; `None` if `wanted` is zero.
+    /// The earliest of the `wanted` latest fires up to `last`, which is a fire itself; `None` if
+    /// `wanted` is zero.
     fn back_from(&self, last: DateTime<Utc>, wanted: usize) -> Result<Option<DateTime<Utc>>, ScheduleError> {
         if wanted <= 1 || last == self.cursor {
             return Ok(Some(last).filter(|_| wanted > 0));

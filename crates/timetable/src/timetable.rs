@@ -26,7 +26,7 @@ use super::{
     zone::Zone,
 };
 
-/// In days.
+/// Longest move of a fire, in days.
 pub(super) const LONGEST_ROLL: i64 = 60;
 
 pub(super) const MOST_ROLLED_PER_DAY: u64 = 4;
@@ -226,7 +226,7 @@ impl Timetable {
         Ok(found)
     }
 
-    /// Before calendars exclude or move it.
+    /// The first nominal fire after an instant, whether or not a calendar excludes or moves it.
     pub fn nominal_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
         let from =
             self.start_at.map_or(after, |start| after.max(start.checked_sub_signed(TICK).unwrap_or(start)));
@@ -249,7 +249,7 @@ impl Timetable {
         self.start_at.is_none_or(|start| start <= at) && self.end_at.is_none_or(|end| at < end)
     }
 
-    /// `None` if a calendar excludes it.
+    /// The instant at which a nominal fire fires; `None` if a calendar excludes it.
     pub fn moved(&self, nominal: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let direction = match self.roll {
             CalendarRoll::Skip => return self.exclusions.until(nominal).is_none().then_some(nominal),

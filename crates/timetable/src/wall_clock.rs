@@ -37,6 +37,7 @@ pub(super) struct WallClock {
 }
 
 impl WallClock {
+    /// The first instant after `after` at which the clock shows one of the source's local times.
     /// `next_local` gives the source's first local time strictly after its argument.
     pub(super) fn next_after<E>(
         &self,
@@ -64,7 +65,8 @@ impl WallClock {
         Ok(None)
     }
 
-    /// A time that is skipped or lies beyond the calendar is taken as UTC.
+    /// The instant of one local time, by the rules of this clock. A time that is skipped or lies
+    /// beyond the calendar is taken as UTC.
     pub(super) fn instant_of(&self, wanted: NaiveDateTime) -> DateTime<Utc> {
         // No zone is further than a day from UTC.
         let before = wanted.checked_sub_signed(TimeDelta::days(2)).unwrap_or(wanted).and_utc();
@@ -92,7 +94,7 @@ impl WallClock {
     }
 }
 
-/// So that a search "after" includes `local`.
+/// The latest local time before `local`, so that a search "after" includes `local`.
 pub(super) fn just_before(local: NaiveDateTime) -> NaiveDateTime {
     local.checked_sub_signed(TimeDelta::microseconds(1)).unwrap_or(local)
 }

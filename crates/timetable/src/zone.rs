@@ -99,7 +99,7 @@ pub(super) fn local(at: DateTime<Utc>, offset: TimeDelta) -> NaiveDateTime {
 }
 
 impl Zone {
-    /// Ignores the case of the name.
+    /// Finds a zone by its IANA name, in any case.
     pub fn parse(name: &str) -> Result<Self, ScheduleError> {
         let name = name.trim();
         let lower = name.to_ascii_lowercase();

@@ -25,7 +25,7 @@ text_enum! {
 }
 
 impl AfterCondition {
-    /// A status that is not final meets none.
+    /// Whether a run with this status meets the condition. A status that is not final meets none.
     #[must_use]
     pub const fn is_met_by(self, status: DispatchStatus) -> bool {
         let (has_succeeded, has_failed) = match status {

@@ -15,7 +15,7 @@ text_enum! {
     pub enum TermEnd {
         Resigned = "resigned",
         Expired = "expired",
-        /// An operator requested it.
+        /// An operator requested that the leader step down.
         SteppedDown = "stepped_down",
     }
 }

@@ -13,7 +13,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// For a wall-clock time that clocks skipped.
+    /// Policy for a wall-clock time that clocks skipped.
     pub enum DstGap {
         /// It fires at the first instant after the gap.
         Shift = "shift",
@@ -23,7 +23,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// For a wall-clock time that occurs twice, because clocks were put back.
+    /// Policy for a wall-clock time that occurs twice, because clocks were put back.
     pub enum DstOverlap {
         First = "first",
         Second = "second",

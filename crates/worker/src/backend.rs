@@ -13,7 +13,7 @@ use sched_model::connection::migrations::SchemaError;
 use sched_model::connection::{notify, startup};
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, WorkerId};
 use sched_model::recovery::lost_attempts::{self, Losses, Recoverer, Recovery};
-use sched_model::running::{attempts, live_output, workers};
+use sched_model::running::{attempts, job_counters, live_output, workers};
 use sched_model::{Database, definitions};
 
 pub(crate) use sched_model::DbError;
@@ -22,8 +22,8 @@ pub(crate) use sched_model::definitions::secrets::SealedSecret;
 pub(crate) use sched_model::dispatching::cancellations::ClaimEndReason;
 pub(crate) use sched_model::recovery::dead_workers::OpenAttempt;
 pub(crate) use sched_model::recovery::lost_attempts::Recovered;
-pub(crate) use sched_model::running::attempts::{Ended, OutputChunk, Record};
-pub(crate) use sched_model::running::claims::{ClaimRequest, Claimed};
+pub(crate) use sched_model::running::attempts::{Ended, JobColumns, OutputChunk, Record};
+pub(crate) use sched_model::running::claims::{ClaimOutcome, ClaimRequest, Claimed};
 pub(crate) use sched_model::running::live_output::{LiveUpdate, Piece};
 pub(crate) use sched_model::running::workers::{Beat, BeatOutcome, NewWorker, Predecessor};
 
@@ -101,6 +101,16 @@ impl Backend {
     /// Removes claims of which every run has ended.
     pub(crate) async fn release(&self, claims: &[i64]) -> Result<(), DbError> {
         attempts::release_claims(&mut *self.database.conn().await?, claims).await
+    }
+
+    /// Counts ends that the leader has not counted within `patience`. Returns whether uncounted ends
+    /// remain.
+    pub(crate) async fn count_ends(&self, patience: Duration) -> Result<bool, DbError> {
+        let mut conn = self.database.conn().await?;
+        if job_counters::is_behind(&mut conn, patience).await? {
+            job_counters::count_and_notify(&mut conn).await?;
+        }
+        job_counters::has_uncounted(&mut conn).await
     }
 
     pub(crate) async fn notify_released(&self) -> Result<(), DbError> {

@@ -3,24 +3,27 @@
 //! One poller owns this state. If the poller dies, the next round is less fair. The database
 //! decides which runs a claim takes ([`ClaimConnection`]).
 
+pub(crate) mod fleet;
 pub(crate) mod poller;
 pub(crate) mod prefetch;
 pub(crate) mod weights;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sched_model::domain::ids::TenantId;
 use sched_runtime::monotonic_clock::monotonic;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_util::sync::CancellationToken;
 
-use crate::attempt::counters::Attempt;
-use crate::attempt::{executor, result};
-use crate::backend::{ClaimConnection, ClaimRequest, Claimed, DbError};
+use crate::attempt::counters;
+use crate::attempt::executor::Attempt;
+use crate::attempt::stops::Stops;
+use crate::attempt::{in_place, result};
+use crate::backend::{ClaimConnection, ClaimOutcome, ClaimRequest, Claimed, DbError};
 use crate::claiming::weights::Group;
 use crate::session::Session;
 
-/// After a claim from queues whose limits left no room. A notification ends it.
+/// Pause after a claim from queues whose limits left no room. A notification ends it.
 const LIMITED_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -32,7 +35,7 @@ pub(crate) enum ClaimResult {
         some: bool,
         /// Other workers had locked claimable runs.
         is_contended: bool,
-        /// Until a run is due, or the rate limit of its queue permits it.
+        /// Time until a run is due, or the rate limit of its queue permits it.
         next_claimable: Option<Duration>,
     },
 }
@@ -45,10 +48,10 @@ pub(crate) struct Claiming {
     /// The latest claim left places free and found no run, except by
     /// [`ClaimConnection::claim_lone`].
     is_idle: bool,
-    /// Since the latest claim.
+    /// A notification has arrived since the latest claim.
     is_notified: bool,
     groups: Vec<Group>,
-    /// Of the latest claim, per group.
+    /// The last tenant of the latest claim, per group.
     last: Vec<TenantId>,
     limited: Limited,
 }
@@ -72,6 +75,8 @@ struct Progress<'a> {
     is_contended: bool,
     has_limited: bool,
     room_in: Option<Duration>,
+    /// Time until a run that is not due yet becomes claimable.
+    next_claimable: Option<Duration>,
 }
 
 impl Claiming {
@@ -103,14 +108,35 @@ impl Claiming {
         session: &Session,
         places: Vec<OwnedSemaphorePermit>,
     ) -> Result<ClaimResult, DbError> {
+        let result = self.try_claim(session, places).await;
+        let has_runs = !matches!(result, Ok(ClaimResult::Partial { some: false, .. }));
+        session.trust.send_if_modified(|trust| match result {
+            Ok(_) => trust.claim_ended(monotonic(), has_runs),
+            Err(_) => trust.claim_failed(monotonic()),
+        });
+        result
+    }
+
+    async fn try_claim(
+        &mut self,
+        session: &Session,
+        places: Vec<OwnedSemaphorePermit>,
+    ) -> Result<ClaimResult, DbError> {
         let mut conn = session.worker.backend.claims().await?;
         if self.is_unknown {
             release_unknown(session, &mut conn).await?;
         }
         // From here on, any failure may hide a claim that took effect.
         self.is_unknown = true;
-        let mut progress =
-            Progress { session, places, found: 0, is_contended: false, has_limited: false, room_in: None };
+        let mut progress = Progress {
+            session,
+            places,
+            found: 0,
+            is_contended: false,
+            has_limited: false,
+            room_in: None,
+            next_claimable: None,
+        };
         if std::mem::take(&mut self.is_notified) && self.is_idle && progress.places.len() > 1 {
             self.take_lone(&mut conn, &mut progress).await?;
         }
@@ -132,14 +158,10 @@ impl Claiming {
         let claim_result = if progress.places.is_empty() {
             ClaimResult::Full
         } else {
-            // Frees the places for other runs during the next statement.
-            progress.places.clear();
-            let retry = conn.next_claimable(&session.worker.config.queues).await?;
-            let next_claimable = [retry, progress.room_in].into_iter().flatten().min();
             ClaimResult::Partial {
                 some: progress.found > 0,
                 is_contended: progress.is_contended,
-                next_claimable,
+                next_claimable: [progress.next_claimable, progress.room_in].into_iter().flatten().min(),
             }
         };
         self.is_idle = matches!(claim_result, ClaimResult::Partial { .. }) && progress.found == lone;
@@ -154,9 +176,10 @@ impl Claiming {
         progress: &mut Progress<'_>,
     ) -> Result<(), DbError> {
         let (session, sent_at) = (progress.session, monotonic());
-        let claimed = conn.claim_lone(session.id, &session.worker.config.queues).await?;
+        let (queues, lease_ms) = (&session.worker.config.queues, lease_of_claim(session));
+        let looked = conn.claim_lone(session.id, queues, lease_ms).await?;
         metrics::histogram!("sched_claim_seconds").record(sent_at.elapsed().as_secs_f64());
-        progress.start(claimed.into_iter().collect());
+        progress.start(looked, sent_at);
         Ok(())
     }
 
@@ -177,6 +200,7 @@ impl Claiming {
                     queues: &group.queues,
                     limit: limit(places),
                     last: *last,
+                    lease_ms: lease_of_claim(session),
                 };
                 let sent_at = monotonic();
                 let looked = conn.claim(&wanted).await?;
@@ -188,7 +212,9 @@ impl Claiming {
                 *has_work =
                     looked.claimed.len() == places || (looked.shared_by > 1 && !looked.claimed.is_empty());
                 group.used(looked.claimed.len());
-                progress.start(looked.claimed);
+                progress.next_claimable =
+                    [progress.next_claimable, looked.next_claimable].into_iter().flatten().min();
+                progress.start(looked, sent_at);
             }
         }
         Ok(())
@@ -204,7 +230,9 @@ impl Claiming {
         let queues = &session.worker.config.queues;
         while places > 0 && self.limited.not_before.is_none_or(|instant| instant <= monotonic()) {
             let last = TenantId(uuid::Uuid::nil());
-            let wanted = ClaimRequest { worker: session.id, queues, limit: limit(places), last };
+            let lease_ms = lease_of_claim(session);
+            let wanted = ClaimRequest { worker: session.id, queues, limit: limit(places), last, lease_ms };
+            let sent_at = monotonic();
             let looked = conn.claim_limited(&wanted).await?;
             let claimed = looked.claimed.len();
             if claimed < places {
@@ -216,7 +244,7 @@ impl Claiming {
                 self.limited.not_before = Some(monotonic() + pause);
             }
             let may_have_more = looked.shared_by > 1;
-            progress.start(looked.claimed);
+            progress.start(looked, sent_at);
             if !may_have_more {
                 break;
             }
@@ -238,47 +266,76 @@ impl Limited {
 }
 
 impl Progress<'_> {
-    fn start(&mut self, claimed: Vec<Claimed>) {
-        self.found += claimed.len();
-        record(self.session, &claimed);
-        for one in claimed {
-            executor::start(self.session, one, self.places.pop());
+    fn start(&mut self, looked: ClaimOutcome, sent_at: Instant) {
+        let claimed = looked.claimed;
+        if looked.is_renewed {
+            // Before the attempts start, which need the trust.
+            self.session.trust.send_modify(|trust| trust.claim_renewed(sent_at, !claimed.is_empty()));
         }
+        self.found += claimed.len();
+        if claimed.is_empty() {
+            return;
+        }
+        let attempts = attempts(self.session, claimed, &mut self.places);
+        record(self.session, &attempts);
+        in_place::start(attempts);
     }
+}
+
+fn lease_of_claim(session: &Session) -> Option<i32> {
+    session.trust.borrow().lease_of_claim()
 }
 
 fn limit(places: usize) -> u32 {
     u32::try_from(places).unwrap_or(u32::MAX)
 }
 
-/// Attempts that the database holds for this worker and that the worker does not run.
+/// Releases attempts that the database holds for this worker and that the worker does not run.
 async fn release_unknown(session: &Session, conn: &mut ClaimConnection) -> Result<(), DbError> {
     let worker = &session.worker;
     for attempt in conn.unknown(session.id, &worker.counters.running.tokens()).await? {
         tracing::warn!(run.id = %attempt.dispatch_id, job.name = attempt.job_name, "releasing a claim whose answer was lost");
-        let never_run = CancellationToken::new();
-        let known = Attempt::new(attempt.dispatch_id, attempt.job_name.clone(), never_run);
-        worker.counters.running.insert(attempt.token, known);
-        worker.counters.running.finish(attempt.token);
+        let known = counters::Attempt::over(attempt.dispatch_id, attempt.job_columns());
+        worker.counters.running.insert([(attempt.token, known)]);
         worker.completer.send(None, result::released_unknown(&attempt), None).await;
     }
     Ok(())
 }
 
-fn record(session: &Session, claimed: &[Claimed]) {
-    let worker = &session.worker;
-    if let Some(first) = claimed.first() {
-        worker.completer.expect(first.claim_id, claimed.len());
-        worker.prefetch.claimed(claimed.len());
+/// One shared session for all attempts of a claim, and a place for each.
+fn attempts(
+    session: &Session,
+    claimed: Vec<Claimed>,
+    places: &mut Vec<OwnedSemaphorePermit>,
+) -> Vec<Attempt> {
+    let (session, received) = (Arc::new(session.clone()), monotonic());
+    let release = Arc::new(session.release.clone());
+    let attempt = |claimed| Attempt {
+        session: session.clone(),
+        claimed: Box::new(claimed),
+        stops: Arc::new(Stops::new(release.clone())),
+        place: places.pop(),
+        received,
+    };
+    claimed.into_iter().map(attempt).collect()
+}
+
+/// Before the attempts start.
+fn record(session: &Session, attempts: &[Attempt]) {
+    let (worker, counters) = (&session.worker, &session.worker.counters);
+    if let Some(first) = attempts.first() {
+        worker.completer.expect(first.claimed.claim_id, attempts.len());
+        worker.prefetch.claimed(attempts.len());
     }
-    for dispatch in claimed {
-        let (token, cancel) = (dispatch.token, session.release.child_token());
-        let attempt = Attempt::new(dispatch.dispatch_id, dispatch.job_name.clone(), cancel);
-        worker.counters.running.insert(token, attempt);
-        if let Some(queue) = &dispatch.limited_queue {
-            worker.counters.limited.insert(token, queue.clone());
+    counters.running.insert(attempts.iter().map(|one| {
+        let (id, job) = (one.claimed.dispatch_id, one.claimed.job.clone());
+        (one.claimed.token, counters::Attempt::new(id, job, one.stops.clone()))
+    }));
+    for Attempt { claimed, .. } in attempts {
+        if let Some(queue) = &claimed.limited_queue {
+            counters.limited.insert(claimed.token, queue.clone());
         }
-        let wait = (dispatch.claimed_at - dispatch.available_at).to_std().unwrap_or(Duration::ZERO);
-        metrics::histogram!("sched_dispatch_wait_seconds").record(wait.as_secs_f64());
+        let wait = (claimed.claimed_at - claimed.available_at).to_std().unwrap_or(Duration::ZERO);
+        worker.meters.dispatch_wait.record(wait.as_secs_f64());
     }
 }

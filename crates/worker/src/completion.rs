@@ -1,8 +1,8 @@
 //! Storing the ends of attempts: gathered for a few milliseconds, many per commit.
 //!
 //! The completer outlives sessions. A result is worth storing even if the lease was lost since: its
-//! claim token decides. There are [`WRITERS`] connections, because each waits for the disk half of
-//! its time.
+//! claim token decides. The number of connections depends on the fleet
+//! ([`crate::claiming::fleet`]).
 //!
 //! - While the database is unavailable, the completer keeps results and retries. Their places stay
 //!   taken, so the worker then claims nothing more.
@@ -21,6 +21,7 @@
 #[cfg(test)]
 mod bounds;
 mod counted;
+mod counting;
 mod open_claims;
 mod retry_budget;
 mod size;
@@ -37,33 +38,47 @@ use tokio_util::sync::CancellationToken;
 
 use crate::attempt::counters::Counters;
 use crate::backend::{Backend, Ended};
+use crate::claiming::fleet::MAX_WRITERS;
 use crate::completion::open_claims::OpenClaims;
 use writer::Writer;
 
 pub(crate) use counted::show as show_counters;
 pub(crate) use size::bytes_of;
 
-/// Wait of the first result of a batch.
+/// The first result of a batch waits this long for more.
 const GATHER: Duration = Duration::from_millis(3);
-/// Between the starts of two transactions while all slots are taken. Then handlers need the
+/// Time between the starts of two transactions while all slots are taken. Then handlers need the
 /// processor time.
 const SPACING: Duration = Duration::from_millis(40);
-const MAX_RESULTS: usize = 500;
+/// Also the number of results that wait to be gathered.
+pub(crate) const MAX_RESULTS: usize = 500;
 /// No result is added to a transaction of this size.
 const MAX_BYTES: usize = 16 << 20;
-/// Of results that wait to be stored.
+/// Maximum bytes of results that wait to be stored.
 const KEPT_BYTES: usize = 256 << 20;
 /// Granularity of [`KEPT_BYTES`].
 const UNIT_BYTES: usize = 1 << 10;
-/// Failures without an answer in a row.
+/// A batch is halved after this many failures without an answer in a row.
 const HALVED_AFTER: u32 = 3;
-const WRITERS: usize = 2;
-/// First and longest, between two attempts to store the same results.
+/// A writer that takes longer repeats a failure, or the database is slow.
+const SLOW_WRITE: Duration = Duration::from_millis(250);
+/// First and longest pause between two attempts to store the same results.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// An error of an unknown kind counts as a rejection only after this.
 const REFUSED_AFTER: Duration = Duration::from_secs(30);
-/// For the last results of a stopping worker.
+/// Time limit for storing the last results of a stopping worker.
 pub(crate) const FLUSH_WITHIN: Duration = Duration::from_secs(60);
+
+const COMPLETER_ENDED: &str = "the completer has ended";
+const DATABASE_UNAVAILABLE: &str = "the worker stops, and the database was unavailable for too long";
+
+/// A result with the claim and the place of its run.
+#[derive(Debug)]
+pub(crate) struct EndedAttempt {
+    pub(crate) claim: i64,
+    pub(crate) ended: Ended,
+    pub(crate) place: Option<OwnedSemaphorePermit>,
+}
 
 struct Message {
     claim: Option<i64>,
@@ -79,6 +94,8 @@ pub struct CompleterHandle {
     sender: mpsc::Sender<Message>,
     open_claims: Arc<OpenClaims>,
     unwritten: watch::Sender<usize>,
+    /// Notified when ends are stored.
+    stored: Arc<Notify>,
     /// The free part of [`KEPT_BYTES`].
     budget: Arc<Semaphore>,
     /// No result waits for room any more.
@@ -92,13 +109,13 @@ impl std::fmt::Debug for Message {
 }
 
 impl CompleterHandle {
-    /// The result of each run is sent once, or never.
+    /// Announces a claim of `runs` runs. The result of each run is sent once, or never.
     pub(crate) fn expect(&self, claim: i64, runs: usize) {
         self.open_claims.expect(claim, runs);
     }
 
-    /// The waiting attempt keeps its slot, so the worker runs no more than it can keep. Returns
-    /// `None` after [`CompleterHandle::give_up`].
+    /// Waits for room for a result of this size. The waiting attempt keeps its slot, so the worker
+    /// runs no more than it can keep. Returns `None` after [`CompleterHandle::give_up`].
     pub(crate) async fn room_for(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = (bytes / UNIT_BYTES + 1).min(KEPT_BYTES / UNIT_BYTES);
         let room = self.budget.clone().acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX));
@@ -129,11 +146,43 @@ impl CompleterHandle {
             sent = self.sender.send(Message { claim, ended, bytes, at, held }) => match sent {
                 Ok(()) => return,
                 // The completer only ends with the process.
-                Err(_) => "the completer has ended",
+                Err(_) => COMPLETER_ENDED,
             },
-            () = self.gave_up.cancelled() => "the worker stops, and the database was unavailable for too long",
+            () = self.gave_up.cancelled() => DATABASE_UNAVAILABLE,
         };
         tracing::error!(run.id = %run, why, "result lost; its run is left to recovery");
+    }
+
+    /// [`CompleterHandle::room_for`] and [`CompleterHandle::send_holding`] for a few results at
+    /// once: less than [`MAX_RESULTS`], which together fit in [`KEPT_BYTES`].
+    pub(crate) async fn send_all(&self, results: Vec<EndedAttempt>) {
+        if results.is_empty() {
+            return;
+        }
+        let count = results.len();
+        let sizes: Vec<usize> = results.iter().map(|one| bytes_of(&one.ended)).collect();
+        let bytes = sizes.iter().map(|bytes| bytes + UNIT_BYTES).sum();
+        let mut room = self.room_for(bytes).await;
+        self.unwritten.send_modify(|unwritten| *unwritten += count);
+        let at = monotonic();
+        let why = tokio::select! {
+            biased;
+            permits = self.sender.reserve_many(count) => match permits {
+                Ok(permits) => {
+                    for ((permit, result), bytes) in permits.zip(results).zip(sizes) {
+                        let EndedAttempt { claim, ended, place } = result;
+                        let room = room.as_mut().and_then(|room| room.split(bytes / UNIT_BYTES + 1));
+                        permit.send(Message { claim: Some(claim), ended, bytes, at, held: (place, room) });
+                    }
+                    return;
+                }
+                Err(_) => COMPLETER_ENDED,
+            },
+            () = self.gave_up.cancelled() => DATABASE_UNAVAILABLE,
+        };
+        for one in &results {
+            tracing::error!(run.id = %one.ended.dispatch_id, why, "result lost; its run is left to recovery");
+        }
     }
 
     /// Ends all waits, because the process ends. The runs of unstored results are recovered.
@@ -150,8 +199,8 @@ impl CompleterHandle {
         left == 0
     }
 
-    /// For at most [`FLUSH_WITHIN`], or until [`CompleterHandle::give_up`]. Returns the number of
-    /// unstored results.
+    /// Waits until every sent result is stored, for at most [`FLUSH_WITHIN`], or until
+    /// [`CompleterHandle::give_up`]. Returns the number of unstored results.
     pub(crate) async fn flushed(&self) -> usize {
         let mut unwritten = self.unwritten.subscribe();
         tokio::select! {
@@ -189,6 +238,7 @@ impl Completer {
             sender,
             open_claims: Arc::default(),
             unwritten: watch::Sender::new(0),
+            stored: Arc::default(),
             budget,
             gave_up: CancellationToken::new(),
         };
@@ -206,14 +256,15 @@ impl Completer {
 
     /// `stop` is cancelled after the last session. The error is a panic of a writer.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
+        let (backend, stored) = (self.writer.backend.clone(), self.writer.handle.stored.clone());
+        let mut counting = spawn_owned("counting", counting::run(backend, stored, stop.clone()));
         let mut writers: Vec<OwnedTask<()>> = Vec::new();
         loop {
-            while writers.len() >= WRITERS {
-                one_of(&mut writers).await?;
-            }
+            self.wait_for_writer(&mut writers).await?;
             let is_open = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 is_open = self.gather() => is_open,
+                ended = &mut counting => return ended?,
                 // Reported at once, not with the next batch.
                 ended = one_of(&mut writers) => {
                     ended?;
@@ -227,6 +278,24 @@ impl Completer {
             self.handed_over = Some(monotonic());
             writers.push(spawn_owned("completer", async move { writer.write(batch).await }));
         }
+    }
+
+    /// Waits until another writer may start. With many workers one is enough, but while it repeats a
+    /// failure, a second one stores the other results.
+    async fn wait_for_writer(&self, writers: &mut Vec<OwnedTask<()>>) -> Result<(), TaskError> {
+        while writers.len() >= MAX_WRITERS {
+            one_of(writers).await?;
+        }
+        if writers.len() < self.writer.counters.fleet.writers() {
+            return Ok(());
+        }
+        tokio::time::timeout(SLOW_WRITE, one_of(writers)).await.unwrap_or(Ok(()))
+    }
+
+    /// The next result, in place of a writer.
+    #[cfg(test)]
+    pub(crate) async fn next_end(&mut self) -> Ended {
+        self.receiver.recv().await.unwrap().ended
     }
 
     /// Returns `false` when all senders are gone.

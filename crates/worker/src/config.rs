@@ -43,8 +43,21 @@ pub const SETTINGS: &[Setting] = &[
         "Longest pause between two polls; a notification ends it",
     )
     .default("30s"),
-    Setting::new("worker-heartbeat-interval", "WORKER_HEARTBEAT_INTERVAL", "DURATION", "Time between heartbeats")
-        .default("5s"),
+    Setting::new(
+        "worker-heartbeat-interval",
+        "WORKER_HEARTBEAT_INTERVAL",
+        "DURATION",
+        "Time between heartbeats of a worker that is not idle",
+    )
+    .default("5s"),
+    Setting::new(
+        "worker-idle-heartbeat-interval",
+        "WORKER_IDLE_HEARTBEAT_INTERVAL",
+        "DURATION",
+        "Time between heartbeats of a worker that has run nothing for worker-offline-threshold; it counts as dead after three of them, \
+         but not before worker-offline-threshold. Half of that threshold by default, and at most that threshold. Without \
+         worker-listen a worker is never idle",
+    ),
     Setting::new(
         "worker-offline-threshold",
         "WORKER_OFFLINE_THRESHOLD",
@@ -175,6 +188,8 @@ pub struct Config {
     /// Shortest and longest pause between two polls.
     pub poll: (Duration, Duration),
     pub heartbeat_interval: Duration,
+    /// Time between heartbeats of a worker that runs nothing.
+    pub idle_heartbeat_interval: Duration,
     pub lease: Lease,
     /// How long running attempts may take to finish.
     pub drain_timeout: Duration,
@@ -226,6 +241,7 @@ impl Config {
                 Lease::shortest(heartbeat_interval)
             }
         };
+        let idle_heartbeat_interval = read_idle_interval(values, heartbeat_interval, lease.duration());
         let named = values.list("worker-queues");
         let (queues, queue_weights) = weights::parse(&named).unwrap_or_else(|error| {
             values.mistake("worker-queues", error);
@@ -242,6 +258,7 @@ impl Config {
             report_failures: values.boolean("worker-report-failures"),
             poll: (shortest, longest),
             heartbeat_interval,
+            idle_heartbeat_interval,
             lease,
             drain_timeout: values
                 .duration_within("worker-drain-timeout", Duration::ZERO..=seconds(24 * 3600)),
@@ -258,6 +275,38 @@ impl Config {
             system: read_system(values),
         }
     }
+}
+
+/// A longer interval would show a dead worker as living for more than three thresholds, and hide the
+/// silence of the leader for longer than a lease.
+fn read_idle_interval(values: &mut Values, heartbeat_interval: Duration, lease: Duration) -> Duration {
+    const NAME: &str = "worker-idle-heartbeat-interval";
+    let default = (lease / 2).max(heartbeat_interval);
+    let Some(interval) = values.optional_duration(NAME) else { return default };
+    if !values.are_sound(&[NAME, "worker-heartbeat-interval", "worker-offline-threshold"]) {
+        return default;
+    }
+    if interval < heartbeat_interval {
+        values.mistake(
+            NAME,
+            format!(
+                "must not be shorter than worker-heartbeat-interval ({heartbeat_interval:?}); remove it for the default, half of \
+                 worker-offline-threshold"
+            ),
+        );
+        return default;
+    }
+    if interval > lease {
+        values.mistake(
+            NAME,
+            format!(
+                "must not be longer than worker-offline-threshold ({lease:?}), or a dead worker counts as living for too long; remove it for \
+                 the default, half of that threshold"
+            ),
+        );
+        return default;
+    }
+    interval
 }
 
 fn read_programs(values: &mut Values) -> ProgramList {

@@ -2,7 +2,8 @@
 //!
 //! Start: bind the health endpoint, so that a port in use is reported at once; prepare the
 //! handlers; wait for the database; check the schema; register. Stop: see
-//! [`crate::session::lifecycle`]. If a task ends unexpectedly, the process ends.
+//! [`crate::session::lifecycle`]; the health endpoint answers until the end. If a task ends
+//! unexpectedly, the process ends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,6 +34,7 @@ use crate::handlers::http::{CertificateError, HttpHandler, HttpSettings};
 use crate::handlers::native::{NativeHandler, RegisterError, Registry};
 use crate::handlers::process::{PrepareError, ProcessHandler, ProcessSettings};
 use crate::handlers::{Handler, Handlers};
+use crate::meters::Meters;
 use crate::session::{EXTRA_PLACES, UnfinishedWork, Worker, multi_worker};
 use crate::status::{Phase, WorkerStatus};
 
@@ -142,12 +144,12 @@ pub(crate) async fn run(
         secret_keys: secret_keys.clone(),
     };
     system.register(&mut registry).map_err(StartError::Register)?;
-    let native = NativeHandler::new(registry, native.threads).map_err(StartError::Threads)?;
+    let native = Arc::new(NativeHandler::new(registry, native.threads).map_err(StartError::Threads)?);
     let process = ProcessHandler::new(settings).map_err(StartError::from)?;
     let handlers = Handlers::default()
         .with(HandlerType::Process, Arc::new(process) as Arc<dyn Handler>)
         .with(HandlerType::Http, http as Arc<dyn Handler>)
-        .with(HandlerType::Native, Arc::new(native) as Arc<dyn Handler>);
+        .with(HandlerType::Native, native.clone() as Arc<dyn Handler>);
     let handlers = Arc::new(handlers);
     let backend = Backend::new(database.clone());
 
@@ -186,6 +188,7 @@ pub(crate) async fn run(
             config,
             backend: backend.clone(),
             handlers,
+            native,
             secret_keys,
             completer: completer_handle,
             slots,
@@ -195,6 +198,7 @@ pub(crate) async fn run(
             beat_now,
             counters,
             live_buffer,
+            meters: Meters::new(),
             traces: context.traces,
             tracker,
         };
@@ -285,8 +289,8 @@ impl Hints {
         }
     }
 
-    /// Wakes the poller for runs in its queues, the heartbeat for cancelled runs, and both after a
-    /// reconnection of the listener.
+    /// Wakes the poller for runs in its queues, the heartbeat for cancelled runs and drain requests,
+    /// and both after a reconnection of the listener.
     fn take(&self, hint: &Hint) {
         match hint {
             Hint::Notified { channel, payload } if channel == backend::CANCEL_CHANNEL => {

@@ -10,6 +10,7 @@ pub mod completion;
 pub mod config;
 mod daemon;
 pub mod handlers;
+mod meters;
 mod session;
 mod status;
 #[warn(missing_docs)]

@@ -6,10 +6,10 @@ pub(crate) mod heartbeat;
 pub(crate) mod lifecycle;
 pub(crate) mod multi_worker;
 pub(crate) mod recovery;
+pub(crate) mod trust;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use sched_model::domain::ids::WorkerId;
 use sched_model::domain::secret::SecretKeys;
@@ -26,8 +26,11 @@ use crate::claiming::prefetch::{MAX_AHEAD, Prefetch};
 use crate::completion::CompleterHandle;
 use crate::config::Config;
 use crate::handlers::Handlers;
+use crate::handlers::native::NativeHandler;
+use crate::meters::Meters;
+use crate::session::trust::LeaseTrust;
 
-/// Results that wait to be stored, and runs that wait for a slot.
+/// Places besides one per slot: results that wait to be stored, and runs that wait for a slot.
 pub(crate) const EXTRA_PLACES: usize = 4 * MAX_AHEAD;
 
 #[derive(Debug, Clone)]
@@ -37,18 +40,22 @@ pub(crate) struct Worker {
     pub(crate) config: Arc<Config>,
     pub(crate) backend: Backend,
     pub(crate) handlers: Arc<Handlers>,
+    /// One of `handlers`, for attempts that run in place.
+    pub(crate) native: Arc<NativeHandler>,
     pub(crate) secret_keys: Option<Arc<SecretKeys>>,
     pub(crate) completer: CompleterHandle,
     /// One permit per slot, held while a handler runs.
     pub(crate) slots: Arc<Semaphore>,
-    /// One permit per run, from before its claim until its result is stored.
+    /// One permit per run that this worker may hold, from before its claim until its result is
+    /// stored.
     pub(crate) places: Arc<Semaphore>,
     pub(crate) prefetch: Arc<Prefetch>,
     pub(crate) wake: Arc<Notify>,
-    /// A run of this worker was cancelled.
+    /// Requests a heartbeat now, because a run of this worker was cancelled.
     pub(crate) beat_now: Arc<Notify>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) live_buffer: Arc<LiveBuffer>,
+    pub(crate) meters: Meters,
     pub(crate) traces: Traces,
     /// Receives failed runs, if the operator enables it.
     pub(crate) tracker: Tracker,
@@ -58,22 +65,20 @@ pub(crate) struct Worker {
 pub(crate) struct Session {
     pub(crate) worker: Worker,
     pub(crate) id: WorkerId,
-    /// Counts as the first heartbeat.
-    pub(crate) registered_at: Instant,
     pub(crate) attempts: TaskTracker,
     pub(crate) stop_claiming: CancellationToken,
-    /// According to the latest heartbeat.
+    /// Whether an operator wants the worker to drain, according to the latest heartbeat.
     pub(crate) draining: Arc<watch::Sender<bool>>,
     /// Stops running attempts softly, to release them.
     pub(crate) release: CancellationToken,
     /// Kills running attempts without a report.
     pub(crate) kill: CancellationToken,
-    /// According to the latest heartbeat. No attempt starts later, even before the heartbeat task
-    /// detects the loss.
-    pub(crate) trusted_until: Arc<watch::Sender<Instant>>,
+    /// No attempt starts after the end of the trust, even before the heartbeat task detects the
+    /// loss.
+    pub(crate) trust: Arc<watch::Sender<LeaseTrust>>,
     /// Notified while no scheduler has led for long.
     pub(crate) no_leader: Arc<Notify>,
-    /// Their runs are left to recovery.
+    /// Attempts that ended without a report. Their runs are left to recovery.
     pub(crate) left: Arc<AtomicUsize>,
 }
 

@@ -169,7 +169,7 @@ fn blocking_its_thread() -> (mpsc::Sender<()>, Arc<Notify>, Builder) {
     (release, begun, builder)
 }
 
-/// Heartbeats while the handler blocks all threads of handlers.
+/// Whether the worker sends heartbeats while the handler blocks all threads of handlers.
 const BEATS_SINCE_CLAIM: &str = "SELECT w.last_heartbeat > d.claimed_at + interval '4 seconds'
      FROM worker_registration w JOIN job_dispatch d ON d.worker_id = w.worker_id";
 
@@ -183,6 +183,60 @@ async fn heartbeats_continue_while_a_handler_blocks_all_threads() {
     release.send(()).unwrap();
     worker.wait_for(&status_of("block"), "COMPLETED").await;
     assert_eq!(worker.text(&attempt_of("block", "attempt")).await, "1");
+    worker.stop().await.unwrap();
+}
+
+#[test]
+fn idle_interval_is_bounded_by_its_neighbours() {
+    let read = |interval: &'static str| {
+        let settings = [
+            ("DATABASE_URL", "postgres://127.0.0.1/none"),
+            ("WORKER_HEARTBEAT_INTERVAL", "2s"),
+            ("WORKER_OFFLINE_THRESHOLD", "20s"),
+            ("WORKER_IDLE_HEARTBEAT_INTERVAL", interval),
+        ];
+        let source: MapSource = settings.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        let mut values =
+            config::load(&PROGRAM, sched_worker::config::GROUPS, ["sched-worker"], &source).unwrap();
+        let interval = Config::read(&mut values).idle_heartbeat_interval;
+        values.finish().map(|()| interval.as_secs()).map_err(|error| error.to_string())
+    };
+    for (interval, seconds) in [("", 10), ("2s", 2), ("20s", 20)] {
+        assert_eq!(read(interval).unwrap(), seconds, "{interval}");
+    }
+    for (interval, fix) in [
+        ("1s", "must not be shorter than worker-heartbeat-interval (2s); remove it"),
+        ("21s", "must not be longer than worker-offline-threshold (20s)"),
+    ] {
+        let error = read(interval).unwrap_err().to_lowercase().replace('_', "-");
+        assert!(error.contains("idle-heartbeat-interval") && error.contains(fix), "{error}");
+    }
+}
+
+/// The interval of idle workers is half of the offline threshold, so their lease is three seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_worker_announces_a_longer_lease() {
+    let (release, _, builder) = blocking_its_thread();
+    let worker = RunningWorker::start(builder).await;
+    let lease = "SELECT lease_ms FROM worker_registration";
+    worker.wait_for(lease, "3000").await;
+    let renewed_at = "SELECT last_heartbeat FROM worker_registration";
+    let first = worker.text(renewed_at).await;
+    wait_for("the next renewal", PATIENCE, async || match worker.text(renewed_at).await {
+        now if now == first => Err(now),
+        _ => Ok(()),
+    })
+    .await;
+    let apart = format!("SELECT last_heartbeat - '{first}' >= interval '400 ms' FROM worker_registration");
+    assert_eq!(worker.text(&apart).await, "true", "an ordinary interval is at most 200 ms");
+    assert_eq!(worker.text("SELECT is_silent FROM worker_utilisation").await, "false");
+    worker.dispatch("block", &json!({})).await;
+    worker.wait_for(&status_of("block"), "IN_PROGRESS").await;
+    worker.wait_for(lease, "2000").await;
+    worker.wait_for("SELECT status FROM worker_registration", "BUSY").await;
+    release.send(()).unwrap();
+    worker.wait_for(&status_of("block"), "COMPLETED").await;
+    worker.wait_for(lease, "3000").await;
     worker.stop().await.unwrap();
 }
 

@@ -31,9 +31,9 @@ SELECT array_agg(id) AS ids, array_agg(tenant_id) AS tenants, array_agg(job_id) 
        array_agg(follows) AS follows
 FROM work
 \gset
-INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, priority, args, is_catch_up,
+INSERT INTO job_dispatch (id, tenant_id, job_id, job_version, scheduled_for, available_at, claimable_at, queue, priority, args, is_catch_up,
                           triggered_by, scheduler_instance_id, term, follows)
-SELECT u.id, u.tenant_id, u.job_id, u.fire, u.fire, u.fire, u.queue, u.priority, u.args, false,
+SELECT u.id, u.tenant_id, u.job_id, 1, u.fire, u.fire, u.fire, u.queue, u.priority, NULL, false,
        'scheduler', '00000000-0000-7000-9000-000000000001', 1, u.follows
 FROM unnest(:ids::uuid[], :tenants::uuid[], :jobs::uuid[], :fires::timestamptz[], :queues::text[], :priorities::smallint[],
             :args::jsonb[], :follows::timestamptz[]) AS u (id, tenant_id, job_id, fire, queue, priority, args, follows)

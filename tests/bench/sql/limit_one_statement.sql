@@ -22,9 +22,9 @@ WITH due AS MATERIALIZED (
     LEFT JOIN projects AS p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
     WHERE NOT (t.is_paused OR q.is_paused OR f.is_paused OR j.is_paused OR coalesce(p.is_paused, false))
 ), made AS (
-    INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, priority, args,
+    INSERT INTO job_dispatch (id, tenant_id, job_id, job_version, scheduled_for, available_at, claimable_at, queue, priority, args,
                               is_catch_up, triggered_by, scheduler_instance_id, term, follows)
-    SELECT id, tenant_id, job_id, fire, fire, fire, queue, priority, args, false, 'scheduler',
+    SELECT id, tenant_id, job_id, 1, fire, fire, fire, queue, priority, NULL, false, 'scheduler',
            '00000000-0000-7000-9000-000000000001', 1, follows
     FROM work
     ON CONFLICT (job_id, scheduled_for, trigger_id) DO NOTHING

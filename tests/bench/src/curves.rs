@@ -16,6 +16,7 @@ pub(crate) enum Shown {
     Waits,
     History,
     Workers,
+    Throughput,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +36,11 @@ impl Curve {
         Self { shown, name: name.into(), points: plots::distribution(values) }
     }
 
+    /// One bar of a comparison, at its position from 1.
+    pub(crate) fn bar(shown: Shown, name: impl Into<String>, (position, height): (f64, f64)) -> Self {
+        Self { shown, name: name.into(), points: vec![(position, height)] }
+    }
+
     pub(crate) fn json(&self) -> Value {
         json!({"plot": self.shown.file(), "name": self.name, "points": self.points})
     }
@@ -47,6 +53,7 @@ impl Shown {
             Self::Waits => "waits",
             Self::History => "history",
             Self::Workers => "workers",
+            Self::Throughput => "throughput",
         }
     }
 
@@ -62,6 +69,7 @@ impl Shown {
                 Plot::new("Throughput with a long history", "finished dispatches", "dispatches per second")
             }
             Self::Workers => Plot::new("Throughput of a fleet", "worker processes", "dispatches per second"),
+            Self::Throughput => Plot::new("Drain of a backlog, same machine and run", "", "jobs per second"),
         }
     }
 
@@ -69,6 +77,10 @@ impl Shown {
         match self {
             Self::Lateness | Self::Waits => plot.line(&curve.name, thinned(&curve.points)),
             Self::History | Self::Workers => plot.dots(&curve.name, curve.points.clone()),
+            Self::Throughput => curve
+                .points
+                .iter()
+                .fold(plot, |plot, (position, height)| plot.bar(&curve.name, *position, *height)),
         }
     }
 }

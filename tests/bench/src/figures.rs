@@ -152,7 +152,7 @@ impl Figure {
     }
 }
 
-/// About three significant digits.
+/// Formats a number with about three significant digits.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

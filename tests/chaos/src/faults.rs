@@ -3,7 +3,9 @@
 //! A fault that cannot take place (a disk that must not be filled, a session that does not exist)
 //! is logged as left out, and does not count.
 
+mod counting;
 pub(crate) mod drains;
+mod revocation;
 pub(crate) mod snapshot;
 
 use std::sync::Arc;
@@ -60,8 +62,11 @@ impl Victims {
     async fn inflict(self: Arc<Self>, kind: FaultKind) -> anyhow::Result<()> {
         match kind {
             FaultKind::Kill(target, pause) => self.order(target, Order::Kill(pause)),
+            FaultKind::KillUncounted(pause) => self.kill_uncounted(pause).await,
             FaultKind::Term(target, pause) => self.order(target, Order::Term(pause)),
             FaultKind::Freeze(target, lasts) => self.order(target, Order::Freeze(lasts)),
+            FaultKind::Count(lasts) => self.count_beside(lasts).await,
+            FaultKind::Revoke(number) => self.revoke_beside_ends(number).await,
             FaultKind::Network(target, network, lasts) => self.disturb_network(target, network, lasts).await,
             FaultKind::Cut(target) => {
                 if let Some(daemon) = self.fleet.of(target) {

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::timeline::{Lines, now};
 
-/// An API sends a keep-alive every 15 seconds.
+/// Read timeout. An API sends a keep-alive every 15 seconds, so a silent API is down.
 const SILENCE: Duration = Duration::from_secs(20);
 const ANSWER: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(300);
@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_millis(300);
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The position of the newest visible event.
-const NEWEST: &str = "SELECT transaction_id::text::bigint, id FROM events
+const NEWEST: &str = "SELECT transaction_id::text::bigint, id FROM event_stream
     WHERE tenant_id IS NULL OR tenant_id = (SELECT id FROM tenants WHERE slug = 'default') ORDER BY transaction_id DESC, id DESC LIMIT 1";
 
 /// The transaction of an event, and the number of the event within it.

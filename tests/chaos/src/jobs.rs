@@ -11,7 +11,7 @@ use system_tests::Effects;
 
 use crate::plan::{CHANGED, MANUAL_JOBS};
 
-/// Name, duration in milliseconds, result.
+/// The functions: name, duration in milliseconds, result.
 const FUNCTIONS: [(&str, u32, &str); 7] = [
     ("quick", 60, "well"),
     ("busy", 400, "well"),

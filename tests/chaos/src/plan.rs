@@ -78,10 +78,18 @@ impl NetworkState {
 pub(crate) enum FaultKind {
     /// `kill -9`; restarted after this pause.
     Kill(Target, Duration),
+    /// `kill -9` of a worker whose ends are committed and not counted, and of the leader; both are
+    /// restarted after this pause.
+    KillUncounted(Duration),
     /// SIGTERM; restarted this long after the end of the process.
     Term(Target, Duration),
     /// SIGSTOP, and SIGCONT after this time.
     Freeze(Target, Duration),
+    /// Two more processes count ends. The leader is frozen for this time, then counts too.
+    Count(Duration),
+    /// The network of a worker holds the ends of its attempts until its lease has ended, and then
+    /// delivers them while its claims are revoked.
+    Revoke(usize),
     Network(Target, NetworkState, Duration),
     Cut(Target),
     Crash(Duration),
@@ -103,8 +111,11 @@ impl FaultKind {
     pub(crate) const fn name(&self, has_other_build: bool) -> &'static str {
         match self {
             Self::Kill(..) => "kill",
+            Self::KillUncounted(_) => "kill-uncounted",
             Self::Term(..) => "term",
             Self::Freeze(..) => "freeze",
+            Self::Count(_) => "count",
+            Self::Revoke(_) => "revoke",
             Self::Network(_, network, _) => network.name(),
             Self::Cut(_) => "cut",
             Self::Crash(_) => "crash",

@@ -9,7 +9,7 @@ use test_support::Client;
 
 use crate::timeline::{EXIT, LEFT_OUT, RENEW, START};
 
-const FIGURES: [(&str, &str); 8] = [
+const FIGURES: [(&str, &str); 11] = [
     (
         "fire times expected",
         "SELECT count(*) FROM run.fires f JOIN scheduled_jobs j ON j.id = f.job_id WHERE f.at <= j.settled_until",
@@ -19,6 +19,12 @@ const FIGURES: [(&str, &str); 8] = [
     ("other dispatches", "SELECT count(*) FROM job_dispatch WHERE trigger_id IS NOT NULL"),
     ("attempts", "SELECT count(*) FROM job_execution_log"),
     ("lost attempts", "SELECT count(*) FROM job_execution_log WHERE status = 'LOST'"),
+    (
+        "batches of ends counted by schedulers",
+        "SELECT count(*) FROM witness.counts WHERE program LIKE 'sched-scheduler%'",
+    ),
+    ("by workers", "SELECT count(*) FROM witness.counts WHERE program LIKE 'sched-worker%'"),
+    ("by a fault", "SELECT count(*) FROM witness.counts WHERE program = 'sched-counter'"),
     ("terms of leaders", "SELECT count(*) FROM leader_terms"),
     ("answers to clients", "SELECT count(*) FROM run.answers WHERE action <> 'roles' AND status IS NOT NULL"),
 ];

@@ -34,7 +34,7 @@ use crate::watch::{self, Progress};
 use crate::workspace::{self, Workspace};
 use crate::{report, settle, setup};
 
-/// As a share of the run.
+/// The time of the migration, as a share of the run.
 const MIGRATION: f64 = 0.25;
 /// A migration does not wait long for a lock, and fails instead.
 const TRIES: usize = 20;

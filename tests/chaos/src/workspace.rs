@@ -219,7 +219,7 @@ impl Workspace {
     }
 }
 
-/// Closes the place once no task uses it.
+/// Closes the workspace once no task uses it.
 pub(crate) async fn leave(workspace: Arc<Workspace>, is_kept: bool) -> anyhow::Result<()> {
     // An aborted task releases it when it is scheduled next.
     for _ in 0..100 {

@@ -13,6 +13,9 @@ use plotters::prelude::*;
 const SIZE: (u32, u32) = (960, 480);
 /// Space above the largest value, as a share of it.
 const ROOM: f64 = 1.12;
+const ROOM_OF_BARS: f64 = 1.6;
+/// Half of the width of a bar; positions are 1 apart.
+const HALF_BAR: f64 = 0.35;
 /// Colours for colour-blind readers (Okabe and Ito), one series after the other.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
@@ -40,7 +43,14 @@ pub enum PlotError {
 struct Series {
     name: String,
     points: Vec<(f64, f64)>,
-    has_dots: bool,
+    mark: Mark,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Line,
+    Dots,
+    Bar,
 }
 
 #[derive(Debug, Clone)]
@@ -63,14 +73,22 @@ impl Plot {
 
     #[must_use]
     pub fn line(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
-        self.add(name, points, false);
+        self.add(name, points, Mark::Line);
         self
     }
 
     /// Marks each point; for few points.
     #[must_use]
     pub fn dots(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
-        self.add(name, points, true);
+        self.add(name, points, Mark::Dots);
+        self
+    }
+
+    /// A bar from zero at a position of the horizontal axis. Positions count from 1; the legend has
+    /// the name and the height.
+    #[must_use]
+    pub fn bar(mut self, name: &str, position: f64, height: f64) -> Self {
+        self.add(&format!("{name}: {}", number(height)), vec![(position, height)], Mark::Bar);
         self
     }
 
@@ -87,10 +105,10 @@ impl Plot {
         self
     }
 
-    fn add(&mut self, name: &str, mut points: Vec<(f64, f64)>, has_dots: bool) {
+    fn add(&mut self, name: &str, mut points: Vec<(f64, f64)>, mark: Mark) {
         points.retain(|(x, y)| x.is_finite() && y.is_finite());
         if !points.is_empty() {
-            self.series.push(Series { name: name.to_owned(), points, has_dots });
+            self.series.push(Series { name: name.to_owned(), points, mark });
         }
     }
 
@@ -128,7 +146,8 @@ impl Plot {
             .configure_mesh()
             .x_desc(&self.x)
             .y_desc(&self.y)
-            .x_label_formatter(&|x| number(*x))
+            // The positions of bars have no meaning.
+            .x_label_formatter(&|x| if self.has_bars() { String::new() } else { number(*x) })
             .y_label_formatter(&|y| number(*y))
             .light_line_style(TRANSPARENT)
             .label_style((FONT, 16))
@@ -140,11 +159,22 @@ impl Plot {
         chart.draw_series(shades)?;
         for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
             let style = colour.stroke_width(2);
+            if series.mark == Mark::Bar {
+                let bars = series
+                    .points
+                    .iter()
+                    .map(|(x, y)| Rectangle::new([(x - HALF_BAR, 0.0), (x + HALF_BAR, *y)], colour.filled()));
+                chart
+                    .draw_series(bars)?
+                    .label(&series.name)
+                    .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 18, y + 5)], colour.filled()));
+                continue;
+            }
             chart
                 .draw_series(LineSeries::new(series.points.iter().copied(), style))?
                 .label(&series.name)
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
-            if series.has_dots {
+            if series.mark == Mark::Dots {
                 chart
                     .draw_series(series.points.iter().map(|point| Circle::new(*point, 4, colour.filled())))?;
             }
@@ -168,11 +198,18 @@ impl Plot {
         Ok(())
     }
 
+    fn has_bars(&self) -> bool {
+        self.series.iter().any(|series| series.mark == Mark::Bar)
+    }
+
     fn extent(&self) -> (f64, f64) {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let width = points().map(|(x, _)| *x).fold(0.0, f64::max);
         let height = points().map(|(_, y)| *y).chain(self.levels.iter().map(|(_, at)| *at));
-        let height = height.fold(0.0, f64::max) * ROOM;
+        // The legend covers the upper part of the first bars.
+        let room = if self.has_bars() { ROOM_OF_BARS } else { ROOM };
+        let width = if self.has_bars() { width + 1.0 } else { width };
+        let height = height.fold(0.0, f64::max) * room;
         // If everything is zero, there is still an axis.
         let axis = |length: f64| if length > 0.0 { length } else { 1.0 };
         (axis(width), axis(height))
@@ -208,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plot_names_what_it_shows_and_is_the_same_every_time() {
+    fn plot_shows_its_names_and_is_reproducible() {
         let plot = Plot::new("Lateness < 1 s", "minutes", "ms")
             .line("p99", vec![(0.0, 1.0), (1.0, 2.0)])
             .dots("p50", vec![(0.0, 0.5), (1.0, 0.7)])
@@ -223,19 +260,27 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_what_is_no_number_are_not_plotted() {
+    fn empty_series_and_nan_are_not_plotted() {
         let plot = Plot::new("empty", "x", "y").line("a", vec![(0.0, f64::NAN)]);
         assert!(matches!(plot.svg(), Err(PlotError::Empty(title)) if title == "empty"));
         assert!(Plot::new("zero", "x", "y").line("a", vec![(0.0, 0.0)]).svg().is_ok());
     }
 
     #[test]
-    fn a_distribution_ends_at_the_largest_with_all_of_them() {
+    fn distribution_ends_at_the_largest_value() {
         assert_eq!(
             distribution(&[3.0, 1.0, f64::NAN, 2.0, 2.0]),
             [(1.0, 25.0), (2.0, 50.0), (2.0, 75.0), (3.0, 100.0)]
         );
         assert!(distribution(&[]).is_empty());
+    }
+
+    #[test]
+    fn bars_show_their_names_and_heights() {
+        let plot =
+            Plot::new("Throughput", "", "per second").bar("ours", 1.0, 50_000.0).bar("theirs", 2.0, 40_000.0);
+        let svg = plot.svg().unwrap();
+        assert!(svg.contains("ours: 50 k") && svg.contains("theirs: 40 k"), "{svg}");
     }
 
     #[test]

@@ -65,10 +65,12 @@ impl Fixture {
         Self::on(TestDatabase::new().await).await
     }
 
+    /// Uses an existing database, without inserting rows.
     pub async fn on(db: TestDatabase) -> Self {
         Self { database: db.database(), client: db.client().await, db }
     }
 
+    /// A new connection with the settings of daemons.
     pub async fn conn(&self) -> Conn {
         self.database
             .dedicated()
@@ -76,6 +78,7 @@ impl Fixture {
             .unwrap_or_else(|error| panic!("cannot connect to {}: {error}", self.db.name()))
     }
 
+    /// A new connection for plain SQL.
     pub async fn client(&self) -> Client {
         self.db.client().await
     }
@@ -115,6 +118,7 @@ impl Fixture {
         .await;
     }
 
+    /// Waits until that many sessions of this database wait for a lock.
     pub async fn wait_for_blocked(&self, sessions: i64) {
         let blocked = "SELECT count(*) FROM pg_stat_activity
                        WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -128,6 +132,7 @@ impl Fixture {
         .await;
     }
 
+    /// Registers a scheduler and makes it the leader.
     pub async fn lead(&self) -> Leader {
         let mut conn = self.conn().await;
         let instance = InstanceId(Uuid::new_v4());
@@ -142,6 +147,7 @@ impl Fixture {
         }
     }
 
+    /// Registers a worker that serves [`QUEUE`].
     pub async fn worker(&self) -> WorkerId {
         let worker = new_worker();
         workers::register(&mut self.conn().await, &worker, None)
@@ -150,6 +156,7 @@ impl Fixture {
         worker.worker_id
     }
 
+    /// Claims up to `limit` runs of [`QUEUE`] for a worker.
     pub async fn claim(&self, worker: WorkerId, limit: u32) -> Vec<Claimed> {
         claims::claim(&mut self.conn().await, worker, &[QUEUE.to_owned()], limit)
             .await

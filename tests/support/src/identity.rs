@@ -39,7 +39,7 @@ pub async fn install(client: &Client) {
             &[&user, &OWNER],
         )
         .await
-        .unwrap_or_else(|error| panic!("no user can be made: {error:?}"));
+        .unwrap_or_else(|error| panic!("the user cannot be created: {error:?}"));
     if rows == 0 {
         return;
     }
@@ -54,5 +54,5 @@ pub async fn install(client: &Client) {
             &[&user, &KEY.prefix(), &&hash[..]],
         )
         .await
-        .unwrap_or_else(|error| panic!("no key can be made: {error:?}"));
+        .unwrap_or_else(|error| panic!("the key cannot be created: {error:?}"));
 }

@@ -83,7 +83,7 @@ async fn a_paused_process_does_nothing_until_it_is_resumed() {
     };
     more_than(0).await;
     process.pause();
-    wait_for("it stands still", LIMIT, async || match process_state(process.id()) {
+    wait_for("the process is stopped", LIMIT, async || match process_state(process.id()) {
         Some('T') => Ok(()),
         other => Err(format!("state {other:?}")),
     })

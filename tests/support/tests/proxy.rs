@@ -52,7 +52,7 @@ async fn connections_are_cut_before_and_after_what_is_said() {
         let client = connect(&proxy, &mut driving).await;
         client.batch_execute("SELECT 'passes'").await.unwrap();
         let said = client.batch_execute(&format!("INSERT INTO said VALUES ('{word}')")).await;
-        assert!(said.is_err(), "{word}: there is an answer");
+        assert!(said.is_err(), "{word}: an answer arrived");
         let done = format!("SELECT count(*) FROM said WHERE word = '{word}'");
         test_support::wait_for(word, Duration::from_secs(30), async || {
             match direct.query_one(&done, &[]).await.unwrap().get::<_, i64>(0) {

@@ -118,8 +118,17 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
     Invariant {
         name: "5: active_dispatches is the number of open dispatches",
         checked: "SELECT count(*) FROM scheduled_jobs",
-        broken: "SELECT j.name, j.active_dispatches FROM scheduled_jobs j
-         WHERE j.active_dispatches <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.completed_at IS NULL)",
+        // Runs that are not counted yet are added, and ends subtracted.
+        broken: "SELECT j.name, j.active_dispatches, coalesce(u.closed, 0) FROM scheduled_jobs j
+         LEFT JOIN (SELECT e.job_id, count(*) AS closed
+                    FROM uncounted_ends o
+                    JOIN run_end_batches b ON b.transaction_id = o.transaction_id AND b.id = o.batch_id
+                    CROSS JOIN LATERAL unnest(b.job_ids, b.outcomes, b.dispatch_statuses) AS e (job_id, outcome, status)
+                    WHERE coalesce(e.status, e.outcome, 'COMPLETED') <> 'PENDING'
+                    GROUP BY e.job_id) u ON u.job_id = j.id
+         WHERE j.active_dispatches - coalesce(u.closed, 0)
+               + (SELECT coalesce(sum(o.opened), 0) FROM uncounted_openings o WHERE o.job_id = j.id)
+             <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.completed_at IS NULL)",
     },
     Invariant {
         name: "5: queued_dispatches is the number of queued dispatches, and none is queued while the job has room",
@@ -265,6 +274,11 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
         checked: "SELECT count(*) FROM scheduled_jobs WHERE job_type IN ('cron', 'interval') AND is_enabled AND deleted_at IS NULL",
         broken: "SELECT name FROM scheduled_jobs WHERE job_type IN ('cron', 'interval') AND is_enabled AND deleted_at IS NULL AND next_run_at IS NULL
            AND end_at IS NULL AND (fired_count >= max_runs) IS NOT TRUE",
+    },
+    Invariant {
+        name: "11: every dispatch has its arguments",
+        checked: "SELECT count(*) FROM job_dispatch",
+        broken: "SELECT dispatch_id, job_id, job_version FROM run_arguments WHERE args IS NULL",
     },
 ];
 

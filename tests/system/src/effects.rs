@@ -169,11 +169,15 @@ struct Excuse<'a> {
 
 impl Excuse<'_> {
     /// Whether the worker of the attempt was frozen from `from` to `until`, except for the wake
-    /// time.
+    /// time. A worker that is frozen again within its wake time has had no time to act.
     fn holds(&self, attempt: Option<&Attempt>, from: f64, until: f64) -> bool {
         let Some(process) = attempt.and_then(|attempt| attempt.process) else { return false };
-        let mut of_it = self.frozen.iter().filter(|frozen| frozen.process == process);
-        of_it.any(|frozen| frozen.from <= from && until < frozen.until + self.wake)
+        let mut reach = from;
+        let of_it = || self.frozen.iter().filter(|frozen| frozen.process == process);
+        while let Some(next) = of_it().find(|next| next.from <= reach && next.until + self.wake > reach) {
+            reach = next.until + self.wake;
+        }
+        until < reach
     }
 }
 
@@ -363,6 +367,9 @@ mod tests {
             [(0, 1), (0, 1)],
             "the worker was awake for two seconds"
         );
+        let twice = |again: f64| [Frozen { from: again, ..of_it }, Frozen { until: 15.0, ..of_it }];
+        assert_eq!(decided(&twice(15.5)), [(1, 0), (1, 0)], "frozen again at once");
+        assert_eq!(decided(&twice(16.5)), [(0, 1), (0, 1)], "awake for more than a second in between");
     }
 
     #[test]

@@ -21,7 +21,7 @@ const ENDS: [&str; 2] = ["term", "renew"];
 const HARMLESS: [&str; 7] =
     ["left-out", "start", "exit", "snapshot", "clock", "rolling-same-build", "rolling-other-build"];
 
-/// `pooled` reach the database through the pooler.
+/// Checks the daemons that were stopped; `pooled` reach the database through the pooler.
 pub(crate) fn ended_on_request(faults: &[Value], pooled: &[String]) -> Verdict {
     let told: Vec<&Value> = faults.iter().filter(|fault| is_one_of(fault, &ENDS)).collect();
     let (mut rows, mut excused) = (Vec::new(), 0);

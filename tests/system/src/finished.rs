@@ -14,7 +14,7 @@ use test_support::Client;
 
 use crate::finished_checks::{OF_RUN, OF_STREAM};
 use crate::lateness::{self, Fault, Outage};
-use crate::{Effects, Frozen, Verdict, checks, ends};
+use crate::{Effects, Frozen, Verdict, checks, counting, ends};
 
 /// Seconds after now for which the oracle computes fire times: the next fire of each job is
 /// included.
@@ -92,7 +92,8 @@ struct OrphanAttempt {
     taken: f64,
 }
 
-/// `kills` is the number of kills, some of workers without attempts.
+/// Checks that the attempts of killed workers ended in time. `kills` is the number of kills, some
+/// of workers without attempts.
 fn recovered(orphans: &[OrphanAttempt], kills: usize, outages: &[Outage], schedulers: &[String]) -> Verdict {
     let (mut rows, mut excused) = (Vec::new(), 0);
     for OrphanAttempt { what, killed, taken } in orphans {
@@ -169,6 +170,7 @@ impl FinishedRun {
         let outages = self.outages(&faults);
         verdicts.push(self.timeliness(sql, &outages).await);
         verdicts.extend(self.recovery(sql, &faults, &outages).await);
+        verdicts.push(counting::in_time(sql, &outages, &self.schedulers).await);
         verdicts.push(ended_by_themselves(&faults));
         verdicts.push(ends::ended_on_request(&faults, &self.pooled));
         verdicts.extend(checks::decide(sql, OF_RUN).await);

@@ -100,6 +100,31 @@ pub(crate) const OF_RUN: &[Invariant] = &[
                  UNION ALL SELECT dispatch_id::text, status, ended_at, NULL FROM job_ends",
     },
     Invariant {
+        name: "5: each batch of ends is counted exactly once",
+        checked: "SELECT count(*) FROM witness.counts",
+        broken: "SELECT b.id, b.created_at, c.batch_id, c.times, u.batch_id AS waiting FROM run_end_batches b
+                 FULL JOIN (SELECT batch_id, count(*) AS times FROM witness.counts GROUP BY 1) c ON c.batch_id = b.id
+                 LEFT JOIN uncounted_ends u ON u.batch_id = b.id
+                 WHERE b.id IS NULL OR coalesce(c.times, 0) + (u.batch_id IS NOT NULL)::integer <> 1",
+    },
+    Invariant {
+        name: "5: no end and no opened run waits to be counted at the end",
+        checked: "SELECT count(*) FROM witness.counts",
+        broken: "SELECT batch_id, created_at, 'end' FROM uncounted_ends
+                 UNION ALL SELECT id, opened_at, 'run' FROM uncounted_openings",
+    },
+    Invariant {
+        name: "5: last_run_at is the begin of the last attempt in the history",
+        checked: "SELECT count(*) FROM scheduled_jobs WHERE last_run_at IS NOT NULL",
+        // An attempt that was released at once has not begun.
+        broken: "SELECT j.name, j.last_run_at, l.at FROM scheduled_jobs j
+                 LEFT JOIN (SELECT job_id, max(started_at) AS at
+                            FROM (SELECT job_id, started_at, status, duration_ms FROM job_execution_log
+                                  UNION ALL SELECT job_id, started_at, status, duration_ms FROM maintenance.job_execution_log) a
+                            WHERE status <> 'RELEASED' OR duration_ms > 0 GROUP BY 1) l ON l.job_id = j.id
+                 WHERE j.last_run_at IS DISTINCT FROM l.at",
+    },
+    Invariant {
         name: "11: every accepted trigger is a dispatch, with its key",
         checked: "SELECT count(*) FROM run.answers WHERE action = 'trigger' AND status = 202",
         broken: "SELECT a.* FROM run.answers a LEFT JOIN job_dispatch d ON d.id = a.id
@@ -195,7 +220,7 @@ pub(crate) const OF_STREAM: &[Invariant] = &[
         name: "events: a follower of the stream gets every committed event, across restarts of the API",
         checked: "SELECT count(*) FROM run.told",
         broken: "SELECT e.transaction_id, e.id, e.created_at, e.event_type FROM run.followed f
-                 JOIN events e ON (e.transaction_id::text::bigint, e.id) > (f.from_transaction, f.from_id)
+                 JOIN event_stream e ON (e.transaction_id::text::bigint, e.id) > (f.from_transaction, f.from_id)
                               AND (e.transaction_id::text::bigint, e.id) <= (f.until_transaction, f.until_id)
                  WHERE (e.tenant_id IS NULL OR e.tenant_id = (SELECT id FROM tenants WHERE slug = 'default'))
                    AND NOT EXISTS (SELECT FROM run.told t WHERE t.transaction_id = e.transaction_id::text::bigint AND t.id = e.id
@@ -204,15 +229,62 @@ pub(crate) const OF_STREAM: &[Invariant] = &[
     Invariant {
         name: "events: a follower gets no event twice, no missing event and none of another tenant",
         checked: "SELECT count(*) FROM run.told",
-        broken: "SELECT t.transaction_id, t.id, t.event_type, count(*) FROM run.told t GROUP BY 1, 2, 3
-                 HAVING count(*) > 1 OR NOT EXISTS (SELECT FROM events e WHERE e.transaction_id = t.transaction_id::text::xid8 AND e.id = t.id
-                     AND (e.tenant_id IS NULL OR e.tenant_id = (SELECT id FROM tenants WHERE slug = 'default')))",
+        broken: "SELECT t.transaction_id, t.id, t.event_type, t.times FROM (
+                     SELECT transaction_id, id, event_type, count(*) AS times FROM run.told GROUP BY 1, 2, 3) t
+                 LEFT JOIN event_stream e ON e.transaction_id::text::bigint = t.transaction_id AND e.id = t.id
+                     AND (e.tenant_id IS NULL OR e.tenant_id = (SELECT id FROM tenants WHERE slug = 'default'))
+                 WHERE t.times > 1 OR e.id IS NULL",
     },
     Invariant {
         name: "events: a follower gets them in the order of their transactions",
         checked: "SELECT count(*) FROM run.told",
         broken: "SELECT * FROM (SELECT t.*, lag((t.transaction_id, t.id)) OVER (ORDER BY t.line) AS before FROM run.told t) o
                  WHERE (o.transaction_id, o.id) < o.before",
+    },
+    Invariant {
+        name: "events: the stream has one start of each attempt, and no other start",
+        checked: "SELECT count(*) FROM run_start_events",
+        broken: "SELECT * FROM (
+                     SELECT dispatch_id, attempt FROM job_execution_log UNION ALL SELECT dispatch_id, attempt FROM maintenance.job_execution_log
+                     UNION ALL SELECT id, attempt FROM job_dispatch WHERE status = 'IN_PROGRESS') a
+                 FULL JOIN (SELECT dispatch_id, (payload ->> 'attempt')::integer AS attempt, count(*) AS times
+                            FROM run_start_events GROUP BY 1, 2) e USING (dispatch_id, attempt)
+                 WHERE a.attempt IS NULL OR e.times IS DISTINCT FROM 1",
+    },
+    Invariant {
+        name: "events: the stream has one end of each attempt in the history, and no other end",
+        checked: "SELECT count(*) FROM run_end_events",
+        // A lost attempt has its own event, and a release ends nothing unless its run was cancelled.
+        broken: "SELECT * FROM (
+                     SELECT dispatch_id, attempt, id, status FROM job_execution_log
+                     UNION ALL SELECT dispatch_id, attempt, id, status FROM maintenance.job_execution_log) a
+                 FULL JOIN (SELECT dispatch_id, (payload ->> 'attempt')::integer AS attempt, count(*) AS times,
+                                   min(payload ->> 'execution_id')::uuid AS id, min(payload ->> 'status') AS status
+                            FROM run_end_events GROUP BY 1, 2) e USING (dispatch_id, attempt)
+                 WHERE CASE a.status WHEN 'LOST' THEN e.times IS NOT NULL
+                                     WHEN 'RELEASED' THEN e.times > 1
+                                     ELSE e.times IS DISTINCT FROM 1 OR (a.id, a.status) IS DISTINCT FROM (e.id, e.status) END",
+    },
+    Invariant {
+        name: "events: the stream has one loss of each lost attempt in the history, and no other loss",
+        checked: "SELECT count(*) FROM job_execution_log",
+        broken: "SELECT * FROM (
+                     SELECT dispatch_id, attempt, id FROM job_execution_log WHERE status = 'LOST'
+                     UNION ALL SELECT dispatch_id, attempt, id FROM maintenance.job_execution_log WHERE status = 'LOST') a
+                 FULL JOIN (SELECT dispatch_id, (payload ->> 'attempt')::integer AS attempt, count(*) AS times
+                            FROM event_stream WHERE event_type = 'schedule_execution_lost' GROUP BY 1, 2) e USING (dispatch_id, attempt)
+                 WHERE a.id IS NULL OR e.times IS DISTINCT FROM 1",
+    },
+    Invariant {
+        name: "events: the start of an attempt precedes its end or loss",
+        checked: "SELECT count(*) FROM run_end_events",
+        // The order of attempts of one run is not checked: a claim may have taken its transaction id
+        // before it saw the end of the previous attempt.
+        broken: "SELECT s.dispatch_id, s.payload ->> 'attempt' AS attempt, s.transaction_id AS started, s.id, e.event_type, e.transaction_id AS ended, e.id AS end_id
+                 FROM run_start_events s
+                 JOIN event_stream e ON e.dispatch_id = s.dispatch_id AND e.payload ->> 'attempt' = s.payload ->> 'attempt'
+                  AND e.event_type IN ('schedule_execution_completed', 'schedule_execution_lost', 'dispatch_dead_letter')
+                 WHERE (e.transaction_id, e.id) < (s.transaction_id, s.id)",
     },
     Invariant {
         name: "events: the stream continues at its position, on either API, and is never reset",

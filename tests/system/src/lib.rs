@@ -11,6 +11,7 @@
 )]
 
 mod checks;
+mod counting;
 mod effects;
 mod ends;
 mod finished;

@@ -49,7 +49,7 @@ pub fn open_files(pid: i32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("the process runs").count()
 }
 
-/// In megabytes.
+/// Returns the peak memory in megabytes.
 ///
 /// # Panics
 /// When the process has ended.

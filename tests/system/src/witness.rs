@@ -1,6 +1,6 @@
 //! The witness: triggers that record facts that the tables do not keep. These are every state of a
 //! dispatch, the commit time of scheduled dispatches, whether a claim named its dispatches, the
-//! process of each worker, and every switch of a job. For every skip, the witness records the open
+//! process of each worker, the count of each batch of ends, and every switch of a job. For every skip, the witness records the open
 //! dispatches and policies of its job right before the commit. It also knows the jobs with constant
 //! settings, which rules about policies cover.
 //!
@@ -61,6 +61,15 @@ const TRIGGERS: &str = "
     CREATE TRIGGER witness_worker AFTER INSERT ON worker_registration FOR EACH ROW EXECUTE FUNCTION witness.note_worker();
     INSERT INTO witness.workers SELECT worker_id, process_id FROM worker_registration;
 
+    -- The count of each batch of ends, with the program that counted it.
+    CREATE TABLE witness.counts (batch_id bigint, created_at timestamptz, program text, at timestamptz DEFAULT clock_timestamp());
+    CREATE FUNCTION witness.note_count() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    BEGIN
+        INSERT INTO witness.counts (batch_id, created_at, program) VALUES (OLD.batch_id, OLD.created_at, current_setting('application_name'));
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER witness_count AFTER DELETE ON uncounted_ends FOR EACH ROW EXECUTE FUNCTION witness.note_count();
+
     -- The switches of jobs, in their order.
     CREATE TABLE witness.switches (
         id bigint GENERATED ALWAYS AS IDENTITY, job_id uuid, transaction_id xid8 DEFAULT pg_current_xact_id(), at timestamptz DEFAULT clock_timestamp(),
@@ -115,7 +124,12 @@ const TRIGGERS: &str = "
         LEFT JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
         CROSS JOIN LATERAL (
             SELECT count(*) AS now, count(*) FILTER (WHERE d.created_at < now() OR d.xmin <> pg_current_xact_id()::xid) AS before
-            FROM job_dispatch d WHERE d.job_id = j.id AND d.completed_at IS NULL) open
+            FROM job_dispatch d
+            -- An end locks no job: it may be committed while the tick decides. A commit becomes visible
+            -- shortly after its timestamp.
+            WHERE d.job_id = j.id AND (d.completed_at IS NULL
+                OR coalesce(CASE WHEN current_setting('track_commit_timestamp')::boolean THEN pg_xact_commit_timestamp(d.xmin) END,
+                            d.completed_at) >= now() - interval '100 milliseconds')) open
         WHERE j.id = NEW.job_id AND (TG_OP = 'INSERT' OR NEW.last_fire_at > OLD.last_fire_at);
         RETURN NULL;
     END $$;

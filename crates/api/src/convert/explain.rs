@@ -15,10 +15,10 @@ use super::moment::moment;
 use crate::error::ApiError;
 
 const DEFAULT_LENGTH: TimeDelta = TimeDelta::days(1);
-/// For a single instant: fire times are whole seconds.
+/// Length of the window for a single instant: fire times are whole seconds.
 const INSTANT: TimeDelta = TimeDelta::seconds(1);
 
-/// Includes its beginning and excludes its end.
+/// The window of an explanation. It includes its beginning and excludes its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     pub(crate) from: DateTime<Utc>,

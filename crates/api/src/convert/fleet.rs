@@ -94,6 +94,7 @@ fn queue(waiting: Waiting) -> wire::QueueStatus {
     }
 }
 
+/// A leader whose last heartbeat is older than `lease` counts as gone.
 pub(crate) fn status(
     counts: Counts,
     waiting: Vec<Waiting>,

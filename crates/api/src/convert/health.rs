@@ -35,7 +35,9 @@ pub(crate) struct Parts {
     pub(crate) found: ProbeResult,
     pub(crate) pool: PoolStatus,
     pub(crate) listeners: usize,
+    /// How long the event stream has been held up.
     pub(crate) held_for: Option<Duration>,
+    /// A leader whose last heartbeat is older counts as gone.
     pub(crate) leader_lease: Duration,
     pub(crate) is_stopping: bool,
 }

@@ -53,7 +53,8 @@ pub(crate) fn hidden_values(handler_config: &Value) -> Vec<String> {
 
 /// Replaces placeholders in `sent` by the stored values. Returns the pointers of those without one.
 ///
-/// Signing secrets have no names. They are restored by position, and only if all are sent back.
+/// Variables and headers are identified by their names. Signing secrets have no names. They are
+/// restored by position, and only if all are sent back: a missing one cannot be identified.
 pub(crate) fn put_back_hidden(sent: &mut Value, kept: Option<&Value>) -> Vec<String> {
     let listed =
         |config: &Value| config.pointer(SIGNING).and_then(Value::as_array).cloned().unwrap_or_default();

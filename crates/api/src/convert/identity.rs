@@ -218,7 +218,7 @@ pub(crate) fn role(spec: &wire::MembershipSpec) -> Result<Role, FieldError> {
         .map_err(|error: sched_model::domain::UnknownWord| FieldError::invalid("/role", error.to_string()))
 }
 
-/// More than exist.
+/// Limit of scopes in a request; fewer exist.
 const MOST_SCOPES: usize = 32;
 
 /// `None` when the request names none.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{calendar, notification, queue, spec, template};
 use crate::error::field_error::FieldError;
 
-/// Keeps the transaction short.
+/// Limit of items of a manifest; it keeps the transaction short.
 pub(crate) const MOST_ITEMS: usize = 1000;
 
 /// Limit for channels, and for rules, of a tenant: the leader matches all events of all tenants
@@ -34,7 +34,7 @@ pub(crate) struct CheckedManifest {
     pub(crate) channels: Vec<(String, ChannelSettings)>,
     pub(crate) rules: Vec<(String, RuleSettings)>,
     pub(crate) mistakes: Vec<FieldError>,
-    /// Of all items, valid or not.
+    /// This list and the following ones contain the names of all items, valid or not.
     pub(crate) calendar_names: Vec<String>,
     pub(crate) function_names: Vec<String>,
     pub(crate) job_names: Vec<String>,

@@ -8,7 +8,7 @@ use super::spec::{LONGEST_DESCRIPTION, name_mistake};
 use crate::error::field_error::{FieldError, read};
 
 const LONGEST_PERIOD: i32 = 24 * 60 * 60;
-/// For runs whose job and queue set none.
+/// Priority of runs whose job and queue set none.
 const STANDARD_PRIORITY: i16 = 50;
 
 pub(crate) fn read_queue(name: &str, value: Value) -> Result<QueueSettings, Vec<FieldError>> {

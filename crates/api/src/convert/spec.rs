@@ -20,7 +20,7 @@ use super::IntoDomain;
 use super::hidden::hidden_values;
 use crate::error::field_error::{FieldError, read};
 
-/// As in the columns.
+/// Longest name of a function, a calendar or a queue; the columns have the same limit.
 pub(crate) const LONGEST_NAME: usize = 100;
 /// In characters.
 const LONGEST_DISPLAY_NAME: usize = 200;

@@ -22,7 +22,7 @@ use sched_model::{
 
 use crate::database::pools::Pools;
 
-/// The client has given up after that.
+/// Time limit of a survey. The client has given up after that.
 const SURVEY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Row-level security applies to their role.
@@ -116,9 +116,10 @@ impl Sessions {
         &self,
         tenant: TenantId,
         orders: &[trigger::Order<'_>],
-    ) -> DbResult<Vec<trigger::Fate>> {
+        may_notify: impl FnOnce() -> bool + Send,
+    ) -> DbResult<trigger::TriggeredBatch> {
         let mut conn = self.lanes.conn().await?;
-        measured("trigger_jobs", trigger::trigger_batch(&mut conn, tenant, orders)).await
+        measured("trigger_jobs", trigger::trigger_batch(&mut conn, tenant, orders, may_notify)).await
     }
 
     pub(super) async fn run<T, E, F>(&self, scope: Scope, name: &'static str, work: F) -> Result<T, E>

@@ -17,7 +17,7 @@ use thread_local::ThreadLocal;
 
 /// One more serving thread per this many connections.
 const CONNECTIONS_OF_A_THREAD: usize = 4;
-/// A computation must not block the health pages.
+/// Minimum of serving threads: a computation must not block the health pages.
 const FEWEST_THREADS: usize = 2;
 
 #[derive(Debug, Clone)]

@@ -66,6 +66,7 @@ impl ApiState {
         self.sessions.run(Scope::no_tenant(), name, work).await
     }
 
+    /// Writes about an identified caller, in the tenant of the caller.
     pub(crate) async fn record<F>(&self, tenant: TenantOfCaller, name: &'static str, work: F) -> DbResult<()>
     where
         for<'r> F:

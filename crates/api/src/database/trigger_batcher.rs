@@ -9,9 +9,9 @@
 //!
 //! Triggers do not affect each other:
 //!
-//! - A trigger whose job is locked returns as [`Fate::Busy`], and so do all triggers of a
-//!   transaction that fails before its commit. The route then runs each in its own transaction,
-//!   where it waits for the lock.
+//! - A trigger whose job is locked against triggers returns without an outcome, and so do all
+//!   triggers of a transaction that fails before its commit. The route then runs each in its own
+//!   transaction, where it waits for the lock.
 //! - If a batch times out, every trigger gets that error; retrying one by one would wait just as
 //!   long.
 //! - If the connection breaks or the commit fails, the outcome is unknown. Every trigger gets that
@@ -26,23 +26,25 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt, join};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use sched_model::DbError;
-use sched_model::dispatching::trigger::{self, Fate};
+use sched_model::dispatching::trigger::{self, Fate, TriggeredBatch};
 use sched_model::domain::ids::TenantId;
 use sched_runtime::exit::BoxError;
+use sched_runtime::monotonic_clock::monotonic;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use crate::database::access::Sessions;
+use crate::database::worker_notifier::WorkerNotifier;
 use crate::error::ApiError;
 use crate::identity::{actor::Actor, caller::Identity};
 
-/// Beyond it the work costs more than the commit.
+/// Limit of triggers in one transaction. Beyond it the work costs more than the commit.
 const MOST: usize = 100;
-/// In bytes: a shared transaction stays small.
+/// Largest body of a trigger in a batch, in bytes: a shared transaction stays small.
 pub(crate) const LONGEST_ARGS: usize = 16 * 1024;
-/// Each entry is a waiting request.
+/// Capacity of the channel to the batcher; each entry is a waiting request.
 const ON_THEIR_WAY: usize = 1000;
 
 #[derive(Debug)]
@@ -81,7 +83,16 @@ impl Order {
     }
 }
 
-type Answer = Result<Fate, Arc<ApiError>>;
+/// The outcome of a trigger in a batch.
+#[derive(Debug)]
+pub(crate) struct BatchedFate {
+    /// `None` if the trigger needs its own transaction.
+    pub(crate) fate: Option<Fate>,
+    /// Whether the workers were notified of the runs of the batch.
+    pub(crate) is_notified: bool,
+}
+
+type Answer = Result<BatchedFate, Arc<ApiError>>;
 
 #[derive(Debug)]
 struct Waiting {
@@ -95,13 +106,12 @@ pub(crate) struct TriggerBatcher {
 }
 
 impl TriggerBatcher {
-    pub(crate) fn new(sessions: Sessions) -> (Self, BatchWriter) {
+    pub(crate) fn new(sessions: Sessions, hints: Arc<WorkerNotifier>) -> (Self, BatchWriter) {
         let (sender, orders) = mpsc::channel(ON_THEIR_WAY);
-        (Self { orders: sender }, BatchWriter { orders, sessions })
+        (Self { orders: sender }, BatchWriter { orders, sessions, hints })
     }
 
-    /// [`Fate::Busy`] if the trigger needs its own transaction.
-    pub(crate) async fn trigger(&self, order: Order) -> Result<Fate, ApiError> {
+    pub(crate) async fn trigger(&self, order: Order) -> Result<BatchedFate, ApiError> {
         let (answer, fate) = oneshot::channel();
         // The batcher ends after the last request, or with the daemon.
         self.orders.send(Waiting { order, answer }).await.map_err(|_ended| ApiError::Broken)?;
@@ -109,13 +119,15 @@ impl TriggerBatcher {
     }
 }
 
-/// By tenant with a transaction in flight: the triggers that wait for its end.
+/// For each tenant with a transaction in flight: the triggers that wait for its end, in order of
+/// arrival.
 type Lines = HashMap<TenantId, Vec<Waiting>>;
 
 #[derive(Debug)]
 pub(crate) struct BatchWriter {
     orders: mpsc::Receiver<Waiting>,
     sessions: Sessions,
+    hints: Arc<WorkerNotifier>,
 }
 
 impl BatchWriter {
@@ -131,6 +143,7 @@ impl BatchWriter {
                     under_way.extend(self.take(&mut lines, one));
                 }
                 Some((tenant, answers)) = under_way.next() => {
+                    // Triggers that have just arrived join the next batch.
                     while let Ok(one) = self.orders.try_recv() {
                         under_way.extend(self.take(&mut lines, one));
                     }
@@ -160,8 +173,9 @@ impl BatchWriter {
         }
     }
 
+    /// Answers the batch `before` after this batch is sent.
     fn write(&self, tenant: TenantId, batch: Vec<Waiting>, before: Answers) -> Writing {
-        let sessions = self.sessions.clone();
+        let (sessions, hints) = (self.sessions.clone(), self.hints.clone());
         async move {
             let (orders, answers): (Vec<Order>, Vec<_>) =
                 batch.into_iter().map(|one| (one.order, one.answer)).unzip();
@@ -170,7 +184,7 @@ impl BatchWriter {
                 yield_now().await;
                 before.send();
             };
-            let (fates, ()) = join(fates(&sessions, tenant, &orders), telling).await;
+            let (fates, ()) = join(fates(&sessions, &hints, tenant, &orders), telling).await;
             (tenant, Answers(answers.into_iter().zip(fates).collect()))
         }
         .boxed()
@@ -197,15 +211,23 @@ fn next(line: &mut Vec<Waiting>) -> Vec<Waiting> {
     line.drain(..line.len().min(MOST)).collect()
 }
 
-async fn fates(sessions: &Sessions, tenant: TenantId, orders: &[Order]) -> Vec<Answer> {
+async fn fates(
+    sessions: &Sessions,
+    hints: &WorkerNotifier,
+    tenant: TenantId,
+    orders: &[Order],
+) -> Vec<Answer> {
     let requests: Vec<trigger::Order<'_>> = orders.iter().map(Order::as_order).collect();
-    match sessions.trigger(tenant, &requests).await {
-        Ok(fates) => fates.into_iter().map(Ok).collect(),
+    match sessions.trigger(tenant, &requests, || hints.takes_turn(monotonic())).await {
+        Ok(TriggeredBatch { fates, is_notified }) => {
+            fates.into_iter().map(|fate| Ok(BatchedFate { fate, is_notified })).collect()
+        }
         Err(error) if error.is_outage() => all_failed(orders, error),
         Err(error) => undone(orders, error),
     }
 }
 
+/// The outcomes of a batch that failed before its commit.
 fn undone(orders: &[Order], error: DbError) -> Vec<Answer> {
     if matches!(error, DbError::TimedOut(_)) {
         return all_failed(orders, error);
@@ -216,7 +238,7 @@ fn undone(orders: &[Order], error: DbError) -> Vec<Answer> {
         triggers = count,
         "batch of triggers failed; each is retried in its own transaction"
     );
-    orders.iter().map(|_| Ok(Fate::Busy)).collect()
+    orders.iter().map(|_| Ok(BatchedFate { fate: None, is_notified: false })).collect()
 }
 
 fn all_failed(orders: &[Order], error: DbError) -> Vec<Answer> {

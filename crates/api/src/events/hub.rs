@@ -50,10 +50,13 @@ const CHANNELS: &[&str] = &[
 /// A section of the stream.
 #[derive(Debug)]
 pub(crate) struct Batch {
+    /// The event before the section.
     pub(crate) after: EventKey,
+    /// The last event of the section.
     pub(crate) upto: Mark,
+    /// See [`Frontier::epoch`].
     pub(crate) epoch: u64,
-    /// Of all tenants.
+    /// The events of all tenants.
     pub(crate) events: Vec<Event>,
 }
 
@@ -69,7 +72,7 @@ pub(crate) struct Frontier {
 }
 
 impl Frontier {
-    /// `None` unless it is long enough to report.
+    /// The time of the hold-up; `None` unless it is long enough to report.
     pub(crate) fn held_for(&self) -> Option<Duration> {
         self.held_since.map(|since| since.elapsed()).filter(|held| *held >= LOG_AFTER)
     }
@@ -111,7 +114,7 @@ impl Hub {
         }
     }
 
-    /// `None` unless it is long enough to report.
+    /// The time of the hold-up; `None` unless it is long enough to report.
     pub(crate) fn held_for(&self) -> Option<Duration> {
         self.frontier.borrow().as_ref().and_then(Frontier::held_for)
     }
@@ -289,6 +292,7 @@ impl Reader {
     }
 }
 
+/// Whether the stream is held up, and since when.
 #[derive(Debug, Default)]
 struct Delay {
     /// The oldest running transaction, and since when it has been the oldest.
@@ -304,6 +308,7 @@ impl Delay {
         }
     }
 
+    /// Returns how long the stream has waited for the same transaction.
     fn update(&mut self, state: &StreamState) -> Duration {
         let waits_for = Some(state.settled.transaction).filter(|oldest| *oldest < state.next_transaction);
         if waits_for.is_none() || waits_for != self.at {

@@ -63,6 +63,7 @@ pub(crate) struct Listener {
     epoch: u64,
     /// All events up to this key were sent.
     key: EventKey,
+    /// The last event up to `key`, of any tenant.
     mark: Mark,
     is_behind: bool,
     stretch: Stretch,

@@ -44,8 +44,8 @@ impl Position {
         Mark { key: self.key, at: self.at() }
     }
 
-    /// The stream must be read again from before this key; `None` when it continues after the
-    /// event.
+    /// The stream must be read again from before this key, so that no event is missed; `None` when
+    /// it continues after the event.
     pub(crate) fn floor(&self) -> Option<EventKey> {
         self.floor.map(EventKey::before)
     }
@@ -54,8 +54,8 @@ impl Position {
         DateTime::from_timestamp_micros(self.micros).unwrap_or_default()
     }
 
-    /// The reason why the stream cannot continue here without a gap. `now` is the state of the
-    /// database for the mark.
+    /// The reason why the stream cannot continue here without a gap; `None` when it can. `now` is
+    /// the state of the database for the mark.
     pub(crate) fn fault(&self, now: &Origin) -> Option<ResetReason> {
         let here = Self::new(now.server, self.key, DateTime::UNIX_EPOCH);
         if self.server != here.server || self.key.transaction > now.next_transaction {

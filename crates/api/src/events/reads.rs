@@ -13,12 +13,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Concurrent reads of all tenants, and so connections of the pool.
 const ALL: usize = 3;
-/// One fewer, so that one is always left for other tenants.
+/// Concurrent reads of one tenant: one fewer, so that one is always left for other tenants.
 const OF_TENANT: usize = 2;
-/// Of one statement. After it, the section shrinks.
+/// Time limit of one statement. After it, the section shrinks.
 pub(crate) const STATEMENT_WITHIN: Duration = Duration::from_secs(2);
 /// After a faster read, the next section is twice as long.
 const QUICK: Duration = Duration::from_millis(200);
+/// Transactions in the first section.
 const FIRST: i64 = 50_000;
 /// Divisor of a section that was too long: it may have doubled over an idle time, and busy times
 /// are much denser.
@@ -63,6 +64,7 @@ impl Reads {
     }
 }
 
+/// The number of transactions that the next read covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch(i64);
 

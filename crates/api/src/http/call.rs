@@ -31,7 +31,7 @@ impl Call {
         self.identity.tenant()
     }
 
-    /// `None` for any version.
+    /// The version that `If-Match` requires; `None` for any.
     pub(crate) fn if_match(&self) -> Result<Option<i64>, ApiError> {
         self.preconditions.version()
     }
@@ -40,7 +40,7 @@ impl Call {
         self.preconditions.condition()
     }
 
-    /// For a resource whose entity tag is its version.
+    /// Like [`Self::condition`], for a resource whose entity tag is its version.
     pub(crate) fn expected(&self) -> Result<Expected, ApiError> {
         self.preconditions.expected()
     }

@@ -70,6 +70,7 @@ pub(crate) fn broken() -> ApiError {
     ApiError::parameter("cursor", "must be the next_cursor of the previous page")
 }
 
+/// The start of the hash of a serialized value.
 pub(crate) fn mark(thing: &impl Serialize) -> String {
     let text = serde_json::to_string(thing).unwrap_or_default();
     digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()

@@ -3,13 +3,13 @@
 //! Errors are problem documents that name the place of the mistake. Values are not judged here.
 
 mod body;
-mod headers;
 pub(crate) mod limits;
+mod preconditions;
 mod query;
 mod strict_json;
 
 pub(crate) use body::{Body, MERGE_PATCH_JSON};
-pub(crate) use headers::{Condition, Preconditions};
+pub(crate) use preconditions::{Condition, Preconditions};
 pub(crate) use query::{NoParameters, Query, no_parameters};
 
 use crate::error::ApiError;

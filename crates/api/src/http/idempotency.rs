@@ -56,6 +56,7 @@ pub(crate) fn key(method: &Method, path: &str, headers: &HeaderMap) -> Result<Op
     }
 }
 
+/// Whether requests for this path, below the base path, accept no key.
 pub(crate) fn is_about_secrets(path: &str) -> bool {
     SECRET
         .iter()

@@ -38,7 +38,7 @@ use crate::{
     identity,
 };
 
-/// The default limit of a statement.
+/// Time limit of a request: the default limit of a statement.
 const REQUEST_WITHIN: Duration = Duration::from_secs(30);
 const LONGEST_ID: usize = 100;
 
@@ -136,6 +136,7 @@ fn needs(method: &Method, path: &str, is_local: bool) -> Option<Needs> {
 struct Facts {
     id: RequestId,
     trace: TraceContext,
+    /// The parent span that the request names.
     caller: Option<TraceContext>,
     span: Span,
     traces: Traces,
@@ -150,6 +151,7 @@ impl Facts {
         let (id, caller) = (id_of(request.headers()), caller_of(request.headers()));
         let trace = trace_of(caller);
         let state = request.app_data::<web::Data<ApiState>>();
+        // Empty fields are recorded later.
         let span = tracing::info_span!(
             "request",
             trace_id = trace.trace_id(),

@@ -105,7 +105,7 @@ pub(crate) fn whole<R, T>(rows: Vec<R>, show: impl Fn(R) -> T) -> Page<T> {
 /// Largest exact total.
 const MOST_COUNTED: usize = 10_000;
 
-/// One more means that there are more.
+/// Limit of rows to count for a total: one more than `MOST_COUNTED` means that there are more.
 pub(crate) const ROWS_COUNTED: i64 = 10_001;
 
 /// At most [`ROWS_COUNTED`] rows were counted.

@@ -76,7 +76,7 @@ impl Reply {
     }
 
     pub(crate) fn from_stored(stored: StoredResponse) -> Result<Self, ApiError> {
-        let corrupt = |reason: String| DbError::Corrupt { what: "a kept answer".to_owned(), reason };
+        let corrupt = |reason: String| DbError::Corrupt { what: "a stored answer".to_owned(), reason };
         let status = u16::try_from(stored.status).ok().and_then(|status| StatusCode::from_u16(status).ok());
         let body = stored.body.as_deref().map(serde_json::from_str).transpose();
         Ok(Self {

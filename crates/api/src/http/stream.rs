@@ -1,7 +1,8 @@
 //! Streamed answers that last as long as the client reads.
 //!
 //! A separate task produces the stream, one piece ahead of the client. It ends and releases its
-//! resources when the client does not accept a piece in time, or disconnects.
+//! resources when the client disconnects, or does not accept a piece in time although the
+//! connection is open.
 
 use std::convert::Infallible;
 use std::pin::pin;

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use super::caller::{Caller, Identity};
 
-/// With the time of a lookup, a revocation takes effect within five seconds.
+/// Cache time of a valid token. With the time of a lookup, a revocation takes effect within five
+/// seconds.
 pub(crate) const FOR: Duration = Duration::from_secs(4);
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 const MOST: usize = 10_000;
 
-/// SHA-256. The cache never stores the token itself.
+/// SHA-256 of the token. The cache never stores the token itself.
 pub(crate) type Fingerprint = [u8; 32];
 
 #[derive(Debug, Default)]

@@ -15,6 +15,7 @@ use sched_model::identity::users::FoundMember;
 
 use crate::error::ApiError;
 
+/// The authenticated caller; the only access to its tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity(Arc<Caller>);
 
@@ -24,17 +25,21 @@ pub(crate) struct Caller {
     pub(crate) user: Option<UserId>,
     pub(crate) email: Option<String>,
     pub(crate) role: Option<Role>,
-    /// Public prefix.
+    /// The public prefix of the API key of the request.
     pub(crate) api_key: Option<String>,
+    /// The session of the cookie of the request.
     pub(crate) session: Option<SessionId>,
     pub(crate) permissions: Permissions,
     /// Whether scopes narrow the permissions of the user or the tenant.
     pub(crate) is_bounded: bool,
+    /// The expiry of the key of the request.
     pub(crate) expires_at: Option<DateTime<Utc>>,
+    /// The name of the caller in the audit log.
     actor: String,
 }
 
 impl Caller {
+    /// Whether an external token identifies the caller: neither an API key nor a session.
     pub(crate) const fn is_by_token(&self) -> bool {
         self.api_key.is_none() && self.session.is_none()
     }

@@ -40,17 +40,19 @@ impl Claim<'_> {
 
 #[derive(Debug)]
 pub(crate) enum PasswordCheck {
-    /// Whether the account may sign in is not checked yet.
+    /// The password is right. Whether the account may sign in is not checked yet.
     Right {
         account: Account,
+        /// The stored hash that was verified; it may have changed since.
         verified: String,
         /// The counters to reset with [`reset_failures`].
         subjects: Subjects,
     },
-    /// Clients must not see whether the account exists.
+    /// The password is wrong, or the account does not exist. Clients must not see the difference.
     Wrong {
         /// `None` if the account does not exist.
         account: Option<Account>,
+        /// Consecutive failed attempts of the account.
         failures: i32,
     },
 }
@@ -96,7 +98,7 @@ pub(crate) async fn reset_failures(state: &ApiState, subjects: &Subjects) -> Res
 #[derive(Debug)]
 pub(crate) struct FailedSignIn {
     pub(crate) account: Account,
-    /// Including this one; `None` when the password was right.
+    /// Consecutive failures of the account, including this one; `None` when the password was right.
     pub(crate) failures: Option<i32>,
     pub(crate) address: Option<IpAddr>,
     /// Id of the request.

@@ -10,12 +10,13 @@ use std::time::Instant;
 
 use crate::error::ApiError;
 
+/// Capacity of a bucket, in seconds of its rate.
 const BURST_SECONDS: f64 = 2.0;
 const MOST: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct Rates {
-    /// Per second; `None` for no limit.
+    /// Requests per second; `None` for no limit.
     rate: Option<f64>,
     buckets: Mutex<HashMap<String, Bucket>>,
 }
@@ -27,12 +28,12 @@ struct Bucket {
 }
 
 impl Rates {
-    /// Per second and key; 0 for no limit.
+    /// `rate` is the number of requests per second for each key; 0 for no limit.
     pub(crate) fn new(rate: u32) -> Self {
         Self { rate: (rate > 0).then(|| f64::from(rate)), buckets: Mutex::default() }
     }
 
-    /// The error has the time until the next token.
+    /// Takes one request from a bucket. The error has the time until the next token.
     pub(super) fn take(&self, key: &str, now: Instant) -> Result<(), ApiError> {
         let Some(rate) = self.rate else { return Ok(()) };
         let capacity = (rate * BURST_SECONDS).max(1.0);

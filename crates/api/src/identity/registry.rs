@@ -12,11 +12,12 @@ use crate::error::ApiError;
 
 #[derive(Debug)]
 pub(crate) struct Identities {
+    /// The environment whose keys are accepted.
     pub(crate) environment: String,
     pub(super) tokens: Option<Tokens>,
     pub(super) cache: Cache,
     pub(super) rates: Rates,
-    /// By client address.
+    /// Lookups of unknown tokens, by client address.
     unauthenticated: Rates,
 }
 
@@ -40,12 +41,12 @@ impl Identities {
         self.unauthenticated.refund(&address_of(address));
     }
 
-    /// This process revoked the key.
+    /// Removes a key that this process revoked from the cache.
     pub(crate) fn forget(&self, prefix: &str) {
         self.cache.forget(|known| known.api_key.as_deref() == Some(prefix));
     }
 
-    /// This process ended the session.
+    /// Removes a session that this process ended from the cache.
     pub(crate) fn forget_session(&self, session: SessionId) {
         self.cache.forget(|known| known.session == Some(session));
     }

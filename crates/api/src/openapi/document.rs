@@ -195,6 +195,7 @@ impl Writing {
         }
     }
 
+    /// Changes the references of answers in `document` to the schemas of answers.
     fn components(mut self, document: &mut Value) -> Value {
         let problem = self.answered.subschema_for::<Problem>().to_value();
         let request: Schemas = self.request.take_definitions(true);

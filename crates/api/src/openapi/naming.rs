@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 pub(super) const SCHEMAS: &str = "#/components/schemas/";
 const ANSWERED: &str = "Answer";
 
-/// By name.
+/// The schemas, by name.
 pub(super) type Schemas = Map<String, Value>;
 
 pub(super) fn joined(taken: Schemas, answered: Schemas) -> (Schemas, BTreeSet<String>) {

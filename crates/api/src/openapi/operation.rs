@@ -17,6 +17,7 @@ pub(crate) struct OperationDoc {
     pub(super) is_conditional: bool,
     pub(super) is_repeatable: bool,
     pub(super) is_resumable: bool,
+    /// Whether the operation returns 404 although the path has no parameter.
     pub(super) may_be_missing: bool,
 }
 
@@ -70,6 +71,7 @@ impl OperationDoc {
         self.body(patch_of::<T>, true, &["application/json", MERGE_PATCH_JSON])
     }
 
+    /// The name is in the path, so the body may omit it.
     pub(crate) fn accepts_named<T: JsonSchema>(self) -> Self {
         self.body(without_name::<T>, true, JSON)
     }

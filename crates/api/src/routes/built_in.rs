@@ -1,5 +1,6 @@
 //! Permission for built-in functions. They belong to the installation, whichever tenant their jobs
-//! are in: only an operator may change, switch, run or stop such a job.
+//! are in: only an operator may change, switch, run or stop such a job. Every caller that
+//! sees the jobs of the tenant sees them.
 
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::DispatchId;
@@ -12,14 +13,14 @@ pub(super) async fn functions(conn: &mut Conn, caller: &Identity, names: &[&str]
     reject_if(!caller.operates() && functions::any_is_system(conn, caller.tenant(), names).await?)
 }
 
-/// Some may not exist.
+/// Checks that the caller may change these jobs. Some jobs may not exist.
 pub(super) async fn jobs(conn: &mut Conn, caller: &Identity, names: &[&str]) -> Result<(), ApiError> {
     reject_if(
         !caller.operates() && !functions::system_jobs_among(conn, caller.tenant(), names).await?.is_empty(),
     )
 }
 
-/// Some may not exist.
+/// Checks that the caller may retry or cancel these runs. Some runs may not exist.
 pub(super) async fn dispatches(
     conn: &mut Conn,
     caller: &Identity,

@@ -28,6 +28,7 @@ use crate::http::extract::{Body, Query};
 use crate::http::pagination::{Limit, ROWS_COUNTED, with_total};
 use crate::http::reply::Reply;
 use crate::identity::Identity;
+use crate::routes::etag::version_tag;
 use crate::routes::operations::auditing;
 use crate::{error::field_error, http::cursor};
 
@@ -201,7 +202,7 @@ fn shown_with(job: Job, followed_by: Vec<After>) -> Result<Reply, ApiError> {
 }
 
 fn entity_tag(job: &Job) -> String {
-    format!("\"{}\"", job.state.version)
+    version_tag(job.state.version)
 }
 
 /// For a name that is also an id, the id wins.

@@ -18,8 +18,8 @@ use crate::http::reply::Reply;
 use crate::identity::Actor;
 use crate::routes::access::tenancy;
 use crate::routes::definitions::{functions, projects, queues};
-use crate::routes::etag::{can_be_there, event, is_system_queue, may_touch_built_in, refused};
 use crate::routes::jobs::switches;
+use crate::routes::named_resource::{can_be_there, event, is_system_queue, may_touch_built_in, refused};
 use crate::routes::operations::auditing::plain;
 use crate::routes::runs::cancellations::reason;
 
@@ -60,7 +60,7 @@ pub(crate) fn resume(
 }
 
 impl Pausable {
-    /// In messages.
+    /// The name of the kind in messages.
     const fn name(self) -> &'static str {
         match self {
             Self::Job => "job",

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use test_support::http::{self, Answer};
 use tokio::sync::OnceCell;
 
-/// Requested once per test process: all APIs are built from the same sources.
+/// The document, requested once per test process: all APIs are built from the same sources.
 static DOCUMENT: OnceCell<Document> = OnceCell::const_new();
 
 struct Document {

@@ -22,12 +22,12 @@ pub const LONGEST_CLASS: usize = 100;
 pub struct RetryPolicy {
     /// The first attempt included, 1 to 100; 1 means no retry.
     pub max_attempts: u32,
-    /// In seconds, 0 to 86,400.
+    /// Base of the delay, in seconds, 0 to 86,400.
     #[serde(default = "default_backoff_seconds")]
     pub backoff_seconds: u32,
     #[serde(default = "default_backoff_type")]
     pub backoff_type: BackoffType,
-    /// In seconds, 1 to 604,800.
+    /// Upper bound of the delay, in seconds, 1 to 604,800.
     #[serde(default = "default_max_backoff_seconds")]
     pub max_backoff_seconds: u32,
     /// In percent of the delay, 0 to 100. Lengthens the delay, so that many retries do not meet.
@@ -52,7 +52,7 @@ const fn default_jitter_percent() -> u8 {
 }
 
 impl RetryPolicy {
-    /// For a function without a policy, with `MAX_RETRY_ATTEMPTS` attempts.
+    /// The policy of a function without one, with `MAX_RETRY_ATTEMPTS` attempts.
     #[must_use]
     pub fn standard(max_attempts: u32) -> Self {
         Self {
@@ -113,7 +113,8 @@ impl RetryPolicy {
         policy
     }
 
-    /// `failures` includes the attempt that failed with `error_class`.
+    /// Whether another attempt may follow. `failures` includes the attempt that failed with
+    /// `error_class`.
     #[must_use]
     pub fn allows_another(&self, failures: u32, error_class: Option<&str>) -> bool {
         failures < self.max_attempts

@@ -231,7 +231,7 @@ fn undecided_fire_reports_since_when_and_why() {
     let due = Evidence { settled_until: at("10:30"), cursor: Some(at("11:00")), ..evidence() };
     let explanation = explained(&due, "11:00", "12:30");
     assert_eq!(shown(&explanation), ["11:00-12:00 2 undecided"]);
-    assert!(explanation.summary.is_sound(), "nobody has had to decide yet");
+    assert!(explanation.summary.is_sound(), "no decision was due yet");
     assert!(explanation.lines[0].sentence().contains("is one leading?"));
     let held = Evidence { held_until: Some(at("12:31")), ..due };
     let sentence = explained(&held, "11:00", "12:30").lines[0].sentence();

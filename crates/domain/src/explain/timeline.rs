@@ -20,9 +20,9 @@ const REACH: TimeDelta = TimeDelta::days(61);
 #[derive(Debug)]
 pub(super) struct Segment<'a> {
     pub(super) version: &'a Version,
-    /// Excluded.
+    /// Fires after this instant belong to the segment.
     pub(super) after: DateTime<Utc>,
-    /// Included.
+    /// Fires up to and including this instant belong to the segment.
     pub(super) until: DateTime<Utc>,
     pub(super) timetable: Result<Timetable, String>,
 }

@@ -14,8 +14,8 @@ pub const SHORTEST_PASSWORD: usize = 12;
 /// In bytes; bounds the cost of hashing.
 pub const LONGEST_PASSWORD: usize = 1024;
 
-/// A sign-in with an unknown name is verified against it, so that the response time does not reveal
-/// whether the user exists.
+/// The hash of no user. A sign-in with an unknown name is verified against it, so that the response
+/// time does not reveal whether the user exists.
 pub const NOBODYS_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$oO3iFDkpHtXYxkY2P2Dx7A$mfN4hmZHqjdcxzkbwKnWiVJBhD9xGBn4922yOOwLCiw";
 

@@ -102,7 +102,7 @@ pub enum Principal {
 }
 
 impl Principal {
-    /// `None` means no limit.
+    /// `scopes` are those of a key; `None` means no limit.
     #[must_use]
     pub fn permissions(self, scopes: Option<Permissions>) -> Permissions {
         let may = |permission: &Permission| match self {
@@ -116,7 +116,8 @@ impl Principal {
     }
 }
 
-/// `None` means no limit. An unknown word grants nothing.
+/// The scopes of a key from its stored words. `None` means no limit; an unknown word grants
+/// nothing.
 #[must_use]
 pub fn scopes_of<W: AsRef<str>>(words: &[W]) -> Option<Permissions> {
     let known = words.iter().filter_map(|word| word.as_ref().parse().ok());

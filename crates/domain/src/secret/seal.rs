@@ -13,7 +13,7 @@ use super::{SecretKeys, SecretPlace, SecretValue, SecretVersion};
 pub const KEY_BYTES: usize = 32;
 pub const NONCE_BYTES: usize = NONCE_LEN;
 
-/// So that these keys can serve other purposes too.
+/// Prefix of the associated data, so that these keys can serve other purposes too.
 const CONTEXT: &[u8] = b"sched secret, form 1";
 
 #[derive(Clone, PartialEq, Eq)]

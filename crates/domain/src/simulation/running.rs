@@ -121,7 +121,7 @@ impl Running {
         }
     }
 
-    /// Also starts the runs that were queued behind them.
+    /// Ends the runs up to an instant and starts the runs that were queued behind them.
     fn settle(&mut self, until: DateTime<Utc>) {
         while let Some(Reverse((end, index, number))) = self.ends.peek().copied()
             && end <= until

@@ -43,7 +43,8 @@ pub struct Fleet {
     pub idle: i64,
     pub busy: i64,
     pub draining: i64,
-    /// Seconds for which the oldest waiting, not queued, run has been claimable; 0 if none is.
+    /// Seconds for which the oldest waiting run has been claimable; 0 if none is. Queued runs are
+    /// not claimable.
     pub oldest_pending: f64,
 }
 

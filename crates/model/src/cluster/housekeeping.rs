@@ -18,7 +18,7 @@ use sched_domain::retention::{HistoryExpiry, Retention};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Housekeeping {
     pub retention: Retention,
-    /// Whole seconds.
+    /// Retention of idempotency keys, in whole seconds.
     pub idempotency_keys: Duration,
     pub expiry: HistoryExpiry,
     /// Silence after which a standby's registration is removed; whole seconds.
@@ -109,7 +109,8 @@ pub async fn note_retained(conn: &mut Conn) -> DbResult<()> {
     Ok(())
 }
 
-/// Ignores a mark from the future, left by a clock that was set back.
+/// Whether a job wrote its mark ([`note_retained`]) within `time`. Ignores a mark from the future,
+/// left by a clock that was set back.
 pub async fn was_retained_within(conn: &mut Conn, time: Duration) -> DbResult<bool> {
     let marks: Option<(Option<DateTime<Utc>>, DateTime<Utc>)> = housekeeping::table
         .select((housekeeping::retained_at, database_clock::clock_timestamp()))

@@ -60,8 +60,9 @@ impl Instance {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TakeOver {
+    /// This scheduler leads, with this term.
     Leading(Term),
-    /// Another scheduler's lease holds, or it was faster.
+    /// Another scheduler leads and its lease holds, or the other scheduler was faster.
     Held,
 }
 
@@ -69,6 +70,7 @@ pub enum TakeOver {
 pub enum Heartbeat {
     /// Recorded; the term belongs to this scheduler if it leads.
     Recorded {
+        /// The term of this scheduler according to the database.
         term: Option<Term>,
         leader_since: Option<DateTime<Utc>>,
         /// An operator requested that this scheduler steps down from this term.
@@ -119,8 +121,8 @@ statement! {
     RequestStepDown = "leadership/leader_request_step_down.sql", () -> SqlUuid
 }
 
-/// Requests that the leader steps down, and returns it. A second request in one term keeps the
-/// first.
+/// Requests that the leader steps down, and returns the leader; `None` without a leader. A second
+/// request in one term keeps the first.
 pub async fn request_step_down(conn: &mut Conn) -> DbResult<Option<Instance>> {
     let Some(id) = RequestStepDown {}.get_result::<InstanceId>(conn).await.optional()? else {
         return Ok(None);
@@ -129,8 +131,8 @@ pub async fn request_step_down(conn: &mut Conn) -> DbResult<Option<Instance>> {
     Ok(row.select(Instance::as_select()).get_result(conn).await.optional()?)
 }
 
-/// Whether another scheduler would take over: it sent a heartbeat within a lease and did not step
-/// down recently.
+/// Whether a scheduler other than the leader would take over: it sent a heartbeat within a lease,
+/// and did not step down recently.
 pub async fn has_standby(conn: &mut Conn, lease: Duration) -> DbResult<bool> {
     Ok(HasStandby { lease_seconds: lease.as_secs_f64() }.get_result(conn).await?)
 }
@@ -244,12 +246,13 @@ statement! {
     RemoveStale = "leadership/instances_remove_stale.sql", (seconds: f64 as Double) -> SqlUuid
 }
 
-/// Removes and returns silent schedulers that do not lead.
+/// Removes registrations of schedulers that have been silent for `silence` and do not lead; returns
+/// them.
 pub async fn remove_stale(conn: &mut Conn, silence: Duration) -> DbResult<Vec<InstanceId>> {
     Ok(RemoveStale { seconds: silence.as_secs_f64() }.load(conn).await?)
 }
 
-/// The leader first.
+/// All registered schedulers, the leader first.
 pub async fn list(conn: &mut Conn) -> DbResult<Vec<Instance>> {
     let table = scheduler_instances::table;
     let order = (scheduler_instances::is_leader.desc(), scheduler_instances::started_at.asc());

@@ -60,7 +60,7 @@ pub async fn counts(conn: &mut Conn, tenant: TenantId) -> DbResult<Counts> {
     Ok(CountAll { tenant }.get_result(conn).await?)
 }
 
-/// By name.
+/// Queues of a tenant that have waiting runs or are paused or limited; by name.
 pub async fn waiting(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<Waiting>> {
     let rows: Vec<(String, i64, Option<DateTime<Utc>>)> = WaitingQueues { tenant }.load(conn).await?;
     let names: Vec<String> = rows.iter().map(|(name, _, _)| name.clone()).collect();
@@ -75,7 +75,7 @@ pub async fn waiting(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<Waiting>
     Ok(waiting.collect())
 }
 
-/// By name.
+/// Jobs of a tenant that the scheduler disabled automatically, at most `limit`, by name.
 pub async fn quarantined(conn: &mut Conn, tenant: TenantId, limit: i64) -> DbResult<Vec<Quarantined>> {
     use scheduled_jobs as j;
     let found = j::table

@@ -25,7 +25,11 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// `limit` is the timeout of all servers together.
+    /// Parses the URL; `prepare` sets the common options. `limit` is the timeout of all servers
+    /// together.
+    ///
+    /// # Errors
+    /// The URL is invalid.
     pub(crate) fn of(
         url: &str,
         limit: Duration,
@@ -50,12 +54,12 @@ impl Servers {
         Ok(Self { each, last: Arc::new(AtomicUsize::new(0)), share })
     }
 
-    /// A Unix socket counts as `localhost`.
+    /// Host and port of each server; a Unix socket counts as `localhost`.
     pub(crate) fn places(&self) -> Vec<(String, u16)> {
         self.each.iter().flat_map(places).collect()
     }
 
-    /// Returns the first success, or the last error.
+    /// Tries one server after another with `connect`; returns the first success, or the last error.
     pub(crate) async fn first<T, F>(&self, connect: impl Fn(Config) -> F) -> Result<T, NoServer>
     where
         F: Future<Output = Result<T, tokio_postgres::Error>>,
@@ -94,7 +98,7 @@ fn places(config: &Config) -> Vec<(String, u16)> {
     numbered.map(|(position, host)| (host, port(position))).collect()
 }
 
-/// The error of the last server.
+/// Why no server is usable: the error of the last one.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoServer {
     #[error("no server accepts writes")]

@@ -16,9 +16,9 @@ use crate::{Conn, Database, DbError, DbResult};
 
 const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations");
 
-/// "sched" in ASCII.
+/// Key of the advisory lock for migrations: "sched" in ASCII.
 const MIGRATION_LOCK: i64 = 495_589_025_124;
-/// About ten seconds in all.
+/// Number of tries for the lock: about ten seconds in all.
 const MIGRATION_LOCK_LOOKS: u32 = 100;
 const MIGRATION_LOCK_PAUSE: Duration = Duration::from_millis(100);
 
@@ -28,7 +28,7 @@ pub struct MigrationState {
     /// Includes the version.
     pub name: String,
     pub is_applied: bool,
-    /// False for migrations of a newer release.
+    /// Whether this program knows the migration; false for migrations of a newer release.
     pub is_known: bool,
 }
 
@@ -107,7 +107,7 @@ pub async fn down(database: &Database, steps: Steps) -> Result<Vec<String>, Migr
     .await
 }
 
-/// Oldest first.
+/// Every migration that this program or the database knows, oldest first.
 pub async fn status(conn: &mut Conn) -> DbResult<Vec<MigrationState>> {
     let applied = applied_versions(conn).await?;
     let known = known_migrations();

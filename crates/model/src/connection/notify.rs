@@ -30,7 +30,7 @@ pub const RECOVERY_CHANNEL: &str = "sched_recovery";
 /// A new notification rule or delivery exists; no payload.
 pub const NOTIFICATIONS_CHANNEL: &str = "sched_notifications";
 
-/// A user requested the cancellation of running work; the payload is its worker.
+/// A user requested the cancellation of running work, or a drain; the payload is the worker.
 pub const CANCEL_CHANNEL: &str = "sched_cancel";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub enum Hint {
         channel: String,
         payload: String,
     },
-    /// Notifications may have been missed.
+    /// The listener has connected again: notifications may have been missed.
     Reconnected,
     /// The listener receives nothing until it reconnects.
     Disconnected,
@@ -74,6 +74,14 @@ pub async fn cancellations(conn: &mut Conn, workers: &[WorkerId]) -> DbResult<()
     notify(conn, CANCEL_CHANNEL, &workers).await
 }
 
+/// Notifies a worker that a drain was requested or withdrawn. Call it after the commit.
+///
+/// # Errors
+/// The hint is lost; the worker reads the request at its next heartbeat.
+pub async fn drain_changed(conn: &mut Conn, worker: WorkerId) -> DbResult<()> {
+    cancellations(conn, &[worker]).await
+}
+
 /// Notifies the leader that schedules may have changed. Call it after the commit.
 ///
 /// # Errors
@@ -82,7 +90,8 @@ pub async fn jobs_changed(conn: &mut Conn) -> DbResult<()> {
     notify(conn, JOBS_CHANNEL, &[String::new()]).await
 }
 
-/// Notifies the leader that jobs with dependents have ended. Call it after the commit.
+/// Notifies the leader that jobs with dependents have ended, or that ends which are not counted yet
+/// may make room for a queued run. Call it after the commit.
 ///
 /// # Errors
 /// The hint is lost; the leader finds the ends at its next poll.
@@ -120,6 +129,12 @@ pub async fn leader_resigned(conn: &mut Conn) -> DbResult<()> {
 /// The hint is lost; the leader reads its row with its next heartbeat.
 pub async fn step_down_requested(conn: &mut Conn) -> DbResult<()> {
     notify(conn, LEADER_CHANNEL, &[String::new()]).await
+}
+
+/// [`dispatches_waiting`] on a connection whose commit is under way.
+pub(super) async fn send_dispatches_waiting(conn: &Conn, queues: &[String]) -> DbResult<()> {
+    Notify { channel: DISPATCH_CHANNEL, payloads: queues }.execute(&mut { conn }).await?;
+    Ok(())
 }
 
 async fn notify(conn: &mut Conn, channel: &str, payloads: &[String]) -> DbResult<()> {

@@ -19,10 +19,11 @@ use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
 use crate::{Conn, DbError, DbResult, connection::transaction};
 use sched_domain::retention::HistoryExpiry;
 
-/// Migrations create as many.
+/// Number of months ahead that have a partition; migrations create as many.
 pub const MONTHS_AHEAD: i32 = 3;
 
-/// The longest delay that a partition change can cause to the end of an attempt.
+/// Maximum wait for the lock on a partitioned table: the longest delay that a change of partitions
+/// can cause to the end of an attempt.
 const PATIENCE: &str = "SET LOCAL lock_timeout = '200ms'";
 
 statement! {
@@ -70,7 +71,7 @@ statement! {
     Expired = "partitions/partitions_expired.sql", (before: DateTime<Utc> as Timestamptz) -> (Text, Text, Text)
 }
 
-/// Oldest first.
+/// The months that ended before `before`, oldest first.
 pub async fn expired(conn: &mut Conn, before: DateTime<Utc>) -> DbResult<Vec<ExpiredMonth>> {
     Ok(Expired { before }.load(conn).await?)
 }

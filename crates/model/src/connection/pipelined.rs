@@ -10,6 +10,7 @@ use diesel::QueryResult;
 use diesel::connection::TransactionManagerStatus;
 use diesel_async::{AsyncConnection, SimpleAsyncConnection, TransactionManager};
 
+use super::notify;
 use super::row_security::Scope;
 use crate::{Conn, DbError, DbResult};
 
@@ -31,19 +32,56 @@ impl<'c> Pipelined<'c> {
         self.conn
     }
 
-    /// Sends the first statement before the answer to the begin. It may lock and read, but not
-    /// write: without a begin it is a transaction of its own.
+    /// Begins the transaction and sends the first statement before the answer to the begin. That
+    /// statement may lock and read. If it writes, it checks the setting of the tenant: without a
+    /// begin it is a separate transaction.
     pub(crate) async fn begin<T>(
         &self,
         scope: Scope,
         first: impl Future<Output = QueryResult<T>>,
     ) -> DbResult<T> {
-        let begin = scope.begin();
+        self.begin_with(&scope.begin(), first).await?
+    }
+
+    /// As [`Self::begin`], with the text of the begin. The first statement may write if the caller
+    /// handles an error as an unknown outcome.
+    ///
+    /// # Errors
+    /// The outer error is that of the begin, the inner one that of the first statement.
+    pub(crate) async fn begin_with<T>(
+        &self,
+        begin: &str,
+        first: impl Future<Output = QueryResult<T>>,
+    ) -> DbResult<DbResult<T>> {
         let mut conn: &Conn = self.conn;
         // The order of their first messages.
-        let (begun, found) = futures_util::join!(conn.batch_execute(&begin), first);
+        let (begun, found) = futures_util::join!(conn.batch_execute(begin), first);
         begun?;
-        Ok(found?)
+        Ok(found.map_err(DbError::from))
+    }
+
+    /// As [`Self::end`]. After `Ok`, the notification of workers is sent before the answer to the
+    /// commit: the order on the connection keeps it behind the commit, and it wakes the workers one
+    /// round trip earlier. A lost notification is not an error.
+    pub(crate) async fn end_and_notify<T>(self, done: DbResult<T>, queues: &[String]) -> DbResult<T> {
+        if done.is_err() {
+            return self.end(done).await;
+        }
+        let mut conn: &Conn = self.conn;
+        // The order of their first messages.
+        let (committed, notified) = futures_util::join!(
+            conn.batch_execute("COMMIT"),
+            notify::send_dispatches_waiting(self.conn, queues)
+        );
+        committed?;
+        if let Err(error) = notified {
+            tracing::debug!(
+                error = error.with_causes(),
+                "notifying the workers failed; they find the work at their next poll"
+            );
+        }
+        *Manager::transaction_manager_status_mut(self.conn) = TransactionManagerStatus::default();
+        done
     }
 
     /// Commits after `Ok`, rolls back after an error.

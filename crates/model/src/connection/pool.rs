@@ -18,7 +18,8 @@ use futures_util::FutureExt;
 use crate::connection::hosts::{NoServer, Servers};
 use crate::{Conn, DbError, DbResult};
 
-/// Default of [`DatabaseSettings::idle_in_transaction`].
+/// Default of the longest pause between two statements of one transaction
+/// ([`DatabaseSettings::idle_in_transaction`]).
 ///
 /// A leader that freezes inside its tick holds the lock that a take-over needs. This timeout ends
 /// it well within the target time of a failover.
@@ -119,7 +120,7 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// Opens no connection yet.
+    /// Prepares the pool; opens no connection yet.
     ///
     /// # Errors
     /// The settings are invalid.
@@ -183,7 +184,8 @@ impl Database {
         self.role
     }
 
-    /// A connection outside the pool, in the login's own role.
+    /// Opens a connection outside the pool, for heartbeats and listening, which must not wait for
+    /// work. Its role is that of the login.
     pub async fn dedicated(&self) -> DbResult<Conn> {
         Ok(self.connector.connect().await?)
     }
@@ -301,15 +303,16 @@ async fn process_of(client: &tokio_postgres::Client) -> Result<Option<String>, t
     }))
 }
 
-/// `sslmode=verify-ca` and `verify-full` become `require` for the driver: certificates are always
-/// verified here.
+/// Rewrites the URL for the driver: `sslmode=verify-ca` and `verify-full` become `require`, because
+/// certificates are always verified here.
 fn known_words(url: &str) -> String {
     url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require")
 }
 
-/// Settings of every session. The login's role replaces one that the API left in a session of a
-/// pooler. Messages are in English for [`super::error`]; a role that may not set them keeps its
-/// own. JIT is off: compiling these short statements would take far longer than running them.
+/// The settings of every session. The role is that of the login, and not one that the API left in a
+/// session that a pooler hands on. Messages are in English, because the driver hides some error
+/// codes (see [`super::error`]); a role that may not set them keeps its own. JIT is off: compiling
+/// these short statements would take far longer than running them.
 fn session_settings(settings: &DatabaseSettings) -> String {
     format!(
         "RESET ROLE; SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; \

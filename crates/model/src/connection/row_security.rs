@@ -16,7 +16,7 @@ use crate::{Conn, DbError};
 use sched_domain::ids::TenantId;
 
 pub const API_ROLE: &str = "sched_api";
-/// Schedulers, workers and `schedctl --direct` are members.
+/// Schedulers, workers and `schedctl --direct` are members of this role.
 pub const DAEMON_ROLE: &str = "sched_daemon";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Scope {
         Self { tenant: Some(tenant), ..Self::no_tenant() }
     }
 
-    /// Only the database functions that need no tenant.
+    /// No tenant's rows: only the database functions that need no tenant.
     #[must_use]
     pub const fn no_tenant() -> Self {
         Self {
@@ -70,7 +70,8 @@ impl Scope {
         Self { within: Some(limit), ..self }
     }
 
-    /// For statements that have one plan for all values and take longer to plan than to run.
+    /// Uses generic plans, planned once per connection. For statements that have one plan for all
+    /// values and take longer to plan than to run.
     #[must_use]
     pub const fn with_general_plans(self) -> Self {
         Self { has_general_plans: true, ..self }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use super::migrations::{self, SchemaError};
 use crate::{Database, connection::row_security};
 
-/// The pause grows from the first to the second value.
+/// The pause between two tries grows from the first to the second value.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// Waits for the database, then checks sessions, schema and role.
+/// Waits for the database without limit. Then checks that connections have their own sessions, that
+/// the schema fits this program, and that the role sees the required rows and no more.
 ///
 /// # Errors
 /// The schema or the role does not fit, or a pooler shares sessions.

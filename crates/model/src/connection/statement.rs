@@ -2,15 +2,16 @@
 //!
 //! `diesel::sql_query` prepares its text at every execution; a node with a static identity is
 //! prepared once per connection. The text is one `.sql` file, or several in sequence when
-//! statements share a beginning: an index cannot serve a parameterized sort order. Each parameter
-//! `$1`, `$2`, … occurs exactly once and in order, because the driver numbers them so. A statement
-//! that needs one twice names it in its first `WITH`.
+//! statements share a beginning (`after`) or an end (`before`): an index cannot serve a
+//! parameterized sort order. Each parameter `$1`, `$2`, … occurs exactly once and in order, because
+//! the driver numbers them so. A statement that needs one twice names it in its first `WITH`.
 
-/// Declares a statement: its parameters in order, and the SQL types of its columns.
+/// Declares a statement: its parameters in order, and the SQL types of its columns. `after` and
+/// `before` name texts that other statements share.
 macro_rules! statement {
     (
         $(#[$meta:meta])*
-        $name:ident $(<$lt:lifetime>)? = $file:literal $(after $head:literal)?,
+        $name:ident $(<$lt:lifetime>)? = $file:literal $(after $($head:literal)+)? $(before $($tail:literal)+)?,
         ($($field:ident: $ty:ty as $sql:ty),* $(,)?) -> $columns:ty
     ) => {
         $(#[$meta])*
@@ -35,10 +36,12 @@ macro_rules! statement {
                 mut out: diesel::query_builder::AstPass<'_, 'b, diesel::pg::Pg>,
             ) -> diesel::QueryResult<()> {
                 let text = concat!(
-                    $(include_str!($head),)?
+                    $($(include_str!($head),)+)?
                     include_str!($file),
+                    $($(include_str!($tail),)+)?
                 );
-                let text = $crate::connection::statement::Pieces::new($crate::fault_injection::statement($file, text));
+                let files = &[$($($head,)+)? $file $($(, $tail)+)?];
+                let text = $crate::connection::statement::Pieces::new($crate::fault_injection::statement(files, text));
                 $(
                     let (before, text) = text.at_next_parameter()?;
                     out.push_sql(before);

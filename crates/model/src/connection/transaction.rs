@@ -11,15 +11,16 @@ use crate::connection::row_security::Scope;
 use crate::{Conn, DbError, DbResult};
 
 const ATTEMPTS: u32 = 5;
-/// Then the connection is closed: no caller waits for this end.
+/// Timeout for the end of a read. Then the connection is closed: no caller waits for this end, so
+/// no caller would notice.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs `work` in one transaction and commits it if it returns `Ok`.
 ///
 /// The name is a metric label. A serialization failure or deadlock runs `work` again, up to five
-/// times with a short random pause: `work` must have no side effects outside the database. If the
-/// connection breaks during the commit, the outcome is unknown ([`DbError::Unavailable`]): the
-/// caller reads back, or relies on the statement's own key or token.
+/// times with a short random pause: `work` must be repeatable and free of side effects outside the
+/// database. If the connection breaks during the commit, the outcome is unknown
+/// ([`DbError::Unavailable`]): the caller reads back, or relies on the statement's own key or token.
 pub async fn transact<T, E, F>(conn: &mut Conn, name: &'static str, work: F) -> Result<T, E>
 where
     T: Send,
@@ -78,7 +79,8 @@ fn hand_over(conn: Pooled) {
     tokio::spawn(end_reading(conn));
 }
 
-/// Returns the connection to the pool, or closes it if the transaction does not end.
+/// Ends a read-only transaction and returns its connection to the pool. A connection whose
+/// transaction does not end is closed.
 async fn end_reading(mut conn: Pooled) {
     let shared: &Conn = &conn;
     let ended = tokio::time::timeout(END_WITHIN, { shared }.batch_execute("COMMIT")).await;
@@ -141,8 +143,8 @@ where
     }
 }
 
-/// After an error of a read-only server the pool drops the connection, so the next one goes to a
-/// server that accepts writes. For statements outside [`transact`].
+/// Call it after an error of a read-only server: the pool drops the connection, so the next one
+/// goes to a server that accepts writes. For statements outside [`transact`].
 pub(crate) fn leave_read_only<E: TransactionError>(conn: &mut Conn, error: &E) {
     if error.is_of_read_only_server() {
         Manager::transaction_manager_status_mut(conn).set_in_error();
@@ -165,11 +167,12 @@ where
 pub trait TransactionError: From<DbError> {
     fn is_retryable(&self) -> bool;
 
+    /// Whether the server accepts no writes, so that its connection is useless.
     fn is_of_read_only_server(&self) -> bool {
         false
     }
 
-    /// Whether metrics count it; otherwise it is only a reason to roll back.
+    /// Whether metrics count it as an error; otherwise it is only a reason to roll back.
     fn is_failure(&self) -> bool {
         true
     }
@@ -185,6 +188,7 @@ impl TransactionError for DbError {
     }
 }
 
+/// Measures one statement or transaction under a name.
 pub async fn measured<T>(name: &'static str, work: impl Future<Output = DbResult<T>>) -> DbResult<T> {
     let timer = Timer::start(name);
     let result = work.await;

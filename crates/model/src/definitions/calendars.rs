@@ -71,7 +71,7 @@ impl SavedCalendar {
 pub enum DeleteError {
     #[error("jobs name this calendar: {}{}", .jobs.join(", "), if *.more { " and more" } else { "" })]
     InUse {
-        /// The first names.
+        /// Names of the first jobs.
         jobs: Vec<String>,
         more: bool,
     },
@@ -114,7 +114,7 @@ pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[String]) -> Db
         .await?)
 }
 
-/// Those after the name `after`, by name.
+/// Calendars of the tenant after the name `after`, at most `limit`, by name.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -153,7 +153,7 @@ pub async fn lock_named(
         .await?)
 }
 
-/// Without deleted jobs, by id.
+/// Jobs that name a calendar, without deleted ones, by id.
 pub async fn jobs_using(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Vec<JobId>> {
     Ok(scheduled_jobs::table
         .filter(scheduled_jobs::tenant_id.eq(tenant))

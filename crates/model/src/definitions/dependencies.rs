@@ -4,9 +4,10 @@
 //! close a cycle that neither sees. Then it locks the written jobs and their upstream jobs, in the
 //! order of ids ([`lock_jobs`]). Only then does it write the dependencies ([`replace`]).
 //!
-//! Completions of an upstream job take the same lock. So each of its ends either precedes the
-//! dependency, or is recorded in `job_ends` for [`crate::dispatching::dependents`]. All of it
-//! happens in the caller's transaction: a process that dies leaves the dependencies unchanged.
+//! The end of an attempt takes no lock on its job. It reads the committed dependencies, and is
+//! recorded in `job_ends` for [`crate::dispatching::dependents`] if there is one. So an end counts if
+//! its statement begins after the commit of the dependency. All of it happens in the caller's
+//! transaction: a process that dies leaves the dependencies unchanged.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -36,7 +37,7 @@ pub enum DependencyError {
 #[derive(Debug, Clone, Copy)]
 pub struct Dependent<'a> {
     pub job: JobId,
-    /// Already written.
+    /// Settings of the job, already written.
     pub settings: &'a JobSettings,
 }
 
@@ -86,15 +87,14 @@ pub(crate) async fn lock_with_upstream(
     lock(conn, tenant, &all).await
 }
 
-/// The job's settings keep them for a later restore.
+/// Removes the dependencies of a job. The job's settings keep them for a later restore.
 pub(crate) async fn remove(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<()> {
     let jobs = BTreeSet::from([job]);
     let upstream = upstream_of(conn, tenant, &jobs).await?;
     if upstream.is_empty() {
         return Ok(());
     }
-    write(conn, tenant, &jobs, &[]).await?;
-    flag(conn, tenant, &upstream).await
+    write(conn, tenant, &jobs, &[]).await
 }
 
 /// Locks a job to restore and its upstream jobs, in the order of ids.
@@ -131,7 +131,6 @@ pub async fn replace(
     lock(conn, tenant, &upstream).await?;
     let edges = resolve(dependents, &ids)?;
     write(conn, tenant, &jobs, &edges).await?;
-    flag(conn, tenant, &upstream).await?;
     if let Some(crowded) = crowded(conn, tenant, &edges).await? {
         return Err(refusal(
             dependents,
@@ -237,17 +236,6 @@ statement! {
     Upstream<'a> = "dependencies/dependencies_upstream.sql", (tenant: TenantId as SqlUuid, jobs: &'a [Uuid] as Array<SqlUuid>) -> (SqlUuid, SqlUuid)
 }
 
-statement! {
-    Flag<'a> = "dependencies/dependencies_flag.sql", (tenant: TenantId as SqlUuid, jobs: &'a [Uuid] as Array<SqlUuid>) -> SqlUuid
-}
-
-/// Updates `has_dependents`.
-async fn flag(conn: &mut Conn, tenant: TenantId, upstream: &BTreeSet<JobId>) -> DbResult<()> {
-    let jobs: Vec<Uuid> = upstream.iter().map(|job| job.0).collect();
-    Flag { tenant, jobs: &jobs }.execute(conn).await?;
-    Ok(())
-}
-
 /// An upstream job with too many dependents.
 async fn crowded(conn: &mut Conn, tenant: TenantId, edges: &[NewEdge]) -> DbResult<Option<JobId>> {
     use job_dependencies as d;
@@ -322,13 +310,14 @@ async fn lock(conn: &mut Conn, tenant: TenantId, jobs: &BTreeSet<JobId>) -> DbRe
         .filter(scheduled_jobs::id.eq_any(jobs))
         .order(scheduled_jobs::id)
         .select(scheduled_jobs::id)
-        .for_no_key_update()
+        // The strongest lock from the beginning: see `job_counters::count_openings`.
+        .for_update()
         .load::<JobId>(conn)
         .await?;
     Ok(())
 }
 
-/// By name, without deleted dependents.
+/// Dependents of each of these jobs, by name, with their conditions, without deleted ones.
 pub async fn followers(
     conn: &Conn,
     tenant: TenantId,

@@ -27,11 +27,12 @@ pub struct FunctionSettings {
     pub handler_type: HandlerType,
     pub handler_config: serde_json::Value,
     pub queue: String,
-    /// Of an attempt.
+    /// Time-out of an attempt, in seconds.
     pub default_timeout_seconds: i32,
     /// `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
-    /// For the arguments of its jobs; `None` accepts all ([`sched_domain::args_schema`]).
+    /// JSON Schema for the arguments of its jobs; `None` accepts all
+    /// ([`sched_domain::args_schema`]).
     pub args_schema: Option<serde_json::Value>,
 }
 
@@ -122,7 +123,7 @@ pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbRe
     Ok(rows.into_iter().map(Row::into_function).collect())
 }
 
-/// Locked against deletion until the end of the transaction.
+/// The function with this name, locked against deletion until the end of the transaction.
 pub(crate) async fn lock_for_use(
     conn: &mut Conn,
     tenant: TenantId,
@@ -148,7 +149,7 @@ pub struct Filter {
     pub is_active: Option<bool>,
 }
 
-/// By name, after the name `page.after`.
+/// A page of the tenant's functions, by name, after the name `page.after`.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -244,7 +245,8 @@ pub async fn save(
     Ok((existing.id, Change::Updated))
 }
 
-/// Returns the function and whether it was written; `None` if a user's function has the name.
+/// Writes a built-in function under its name. Returns the function and whether it was written;
+/// `None` if a user's function has the name.
 pub(crate) async fn save_builtin(
     conn: &mut Conn,
     tenant: TenantId,
@@ -299,7 +301,7 @@ pub async fn any_runs_system(conn: &mut Conn, tenant: TenantId, dispatches: &[Di
     Ok(diesel::select(diesel::dsl::exists(found)).get_result(conn).await?)
 }
 
-/// Includes deleted jobs: a handful.
+/// Jobs of the tenant that run a built-in function, deleted ones included: a handful.
 pub async fn system_jobs(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<JobId>> {
     use crate::schema::{scheduled_jobs as j, task_functions as f};
     let found = j::table

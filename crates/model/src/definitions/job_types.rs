@@ -33,7 +33,8 @@ pub(crate) async fn accepts_jobs(conn: &mut Conn, job_type: JobType) -> DbResult
     Ok(found.unwrap_or(true))
 }
 
-/// Returns the kind before the change. Call it in a transaction.
+/// Sets whether the kind accepts new jobs; returns the kind before the change. Call it in a
+/// transaction.
 pub async fn set_active(conn: &mut Conn, name: &str, is_active: bool) -> DbResult<Option<JobTypeRecord>> {
     let found: Option<JobTypeRecord> = t::table
         .find(name)

@@ -91,7 +91,7 @@ macro_rules! set_pause_row {
 pub struct PauseRequest<'a> {
     pub target: Target<'a>,
     pub command: PauseCommand<'a>,
-    /// The required state before.
+    /// The state that the resource must have before the change.
     pub expected: Expected,
 }
 

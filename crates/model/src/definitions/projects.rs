@@ -56,7 +56,7 @@ pub struct SavedProject {
     pub change: Change,
 }
 
-/// Those after the name `after`, by name.
+/// Projects of the tenant after the name `after`, at most `limit`, by name.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -99,7 +99,7 @@ async fn lock(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<
     Ok(found.optional()?)
 }
 
-/// Locked against deletion until the end of the transaction.
+/// The project with this name, locked against deletion until the end of the transaction.
 pub(crate) async fn lock_for_use(
     conn: &mut Conn,
     tenant: TenantId,
@@ -161,7 +161,7 @@ pub struct DeleteRequest<'a> {
     pub tenant: TenantId,
     pub name: &'a str,
     pub expected: Expected,
-    /// Otherwise a project with jobs is not deleted.
+    /// Whether to delete its jobs too; otherwise a project with jobs is not deleted.
     pub with_jobs: bool,
     /// Component or user e-mail address.
     pub source: &'a str,
@@ -172,7 +172,7 @@ pub struct DeleteRequest<'a> {
 #[derive(Debug, Clone)]
 pub struct DeletedProject {
     pub project: Project,
-    /// By id.
+    /// The deleted jobs, by id.
     pub jobs: Vec<DeletedJob>,
 }
 
@@ -268,7 +268,7 @@ async fn refuse_jobs(conn: &mut Conn, tenant: TenantId, project: ProjectId) -> R
     }
 }
 
-/// The caller has locked the project, so it gets no more jobs.
+/// Deletes the jobs of a project. The caller has locked the project, so it gets no more jobs.
 async fn delete_jobs(
     conn: &mut Conn,
     request: &DeleteRequest<'_>,

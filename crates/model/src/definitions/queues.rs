@@ -24,10 +24,11 @@ pub struct QueueSettings {
     pub description: String,
     pub is_paused: bool,
     pub pause_reason: Option<String>,
-    /// At least 1.
+    /// Maximum number of its running runs, at least 1.
     pub max_running: Option<i32>,
     /// Maximum number of claims in any stretch of time as long as the period; set together with it.
     pub rate_limit_count: Option<i32>,
+    /// The period, in seconds.
     pub rate_limit_period_seconds: Option<i32>,
     /// Priority of runs whose job has none, 0 to 100.
     pub default_priority: i16,
@@ -38,9 +39,9 @@ pub struct Queue {
     pub settings: QueueSettings,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
-    /// `None` without a limit.
+    /// Number of its running runs; `None` without a limit.
     pub running: Option<i64>,
-    /// `None` without a limit.
+    /// Number of claims in the last period; `None` without a limit.
     pub claimed_in_period: Option<i64>,
     pub depth: Depth,
     /// Live workers, without draining ones.
@@ -49,7 +50,7 @@ pub struct Queue {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Depth {
-    /// Includes queued runs.
+    /// Number of waiting runs, queued ones included.
     pub waiting: i64,
     /// The count stopped at its bound.
     pub is_at_least: bool,
@@ -103,7 +104,7 @@ pub struct Filter<'a> {
     pub after: Option<&'a str>,
 }
 
-/// By name.
+/// Queues of the tenant that match a filter, at most `limit`, by name.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -139,7 +140,8 @@ fn queue((settings, (created_at, updated_at, running, claimed_in_period), depth,
     }
 }
 
-/// By name, without counts; all queues or those with these names.
+/// Settings of the tenant's queues, or of those with these names, at most `limit`, by name; without
+/// counts.
 pub async fn settings(
     conn: &mut Conn,
     tenant: TenantId,

@@ -72,7 +72,7 @@ impl transaction::TransactionError for ChangeError {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Users {
-    /// In the plural.
+    /// Kind of the users, in the plural.
     pub kind: &'static str,
     /// Some of their names, if any.
     pub names: Vec<String>,

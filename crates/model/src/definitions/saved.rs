@@ -4,6 +4,6 @@
 pub enum Change {
     Created,
     Updated,
-    /// Nothing was written.
+    /// The resource was equal before; nothing was written.
     Unchanged,
 }

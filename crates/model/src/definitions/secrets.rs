@@ -27,7 +27,7 @@ pub use self::rotation::{ROTATION_PAGE, RotatedPage, rotate_page};
 
 const MOST_NAMED_FUNCTIONS: usize = 10;
 
-/// Everything but the value.
+/// The public fields of a secret: everything but its value.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = secrets, check_for_backend(diesel::pg::Pg))]
 pub struct SecretRecord {
@@ -45,7 +45,8 @@ pub struct SecretRecord {
 #[derive(Debug, Clone)]
 pub struct SavedSecret {
     pub secret: SecretRecord,
-    /// Values are never compared, so no response reveals whether the value was the same.
+    /// Created or updated: values are never compared, so no response reveals whether the value was
+    /// the same.
     pub change: Change,
 }
 
@@ -73,7 +74,7 @@ impl crate::connection::transaction::TransactionError for PutError {
 pub enum DeleteError {
     #[error("functions or notification channels name this secret: {}{}", .functions.join(", "), if *.more { " and more" } else { "" })]
     InUse {
-        /// The first names; a channel's name has a prefix.
+        /// Names of the first functions; a channel's name has a prefix.
         functions: Vec<String>,
         more: bool,
     },
@@ -201,8 +202,8 @@ struct ListRow {
     project: Option<String>,
 }
 
-/// Those after `(name, project)`, each with the name of its project; by name, the tenant's own
-/// before those of its projects.
+/// Secrets of the tenant after `(name, project)`, at most `limit`, each with the name of its
+/// project; by name, the tenant's own before those of its projects.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -239,7 +240,7 @@ pub async fn list(
     Ok(rows.into_iter().map(record).collect())
 }
 
-/// Names without a secret in the tenant, in any project.
+/// Those of these names without a secret in the tenant, in any project.
 pub async fn unknown_names<'a>(
     conn: &mut Conn,
     tenant: TenantId,
@@ -317,6 +318,8 @@ impl SealedSecret {
         SecretPlace { tenant: self.tenant_id, project: self.project_id, name: &self.name }
     }
 
+    /// Opens the value.
+    ///
     /// # Errors
     /// The key is missing, or the sealed value belongs to a different row.
     pub fn open(&self, keys: &SecretKeys) -> Result<SecretValue, OpenError> {

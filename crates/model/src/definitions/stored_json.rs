@@ -3,8 +3,8 @@
 use sched_domain::dependency::After;
 use sched_domain::retry::RetryPolicy;
 
-/// An unreadable policy, written without the API, counts as none and is logged: the installation's
-/// default applies, so neither a claim nor a list fails.
+/// Reads a stored retry policy. A policy that cannot be read was written without the API; it counts
+/// as none and is logged. The installation's default applies, so neither a claim nor a list fails.
 pub(crate) fn stored_policy(
     stored: Option<serde_json::Value>,
     what: impl FnOnce() -> String,

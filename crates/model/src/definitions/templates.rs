@@ -20,7 +20,7 @@ use sched_domain::template::{MadeFrom, Template};
 pub struct TemplateSettings {
     pub name: String,
     pub description: String,
-    /// An object.
+    /// Parameters of the template; an object.
     pub parameters: serde_json::Value,
     /// Fields of a job, with placeholders; an object.
     pub job: serde_json::Value,
@@ -52,6 +52,8 @@ impl TemplateRecord {
         }
     }
 
+    /// Parses the template.
+    ///
     /// # Errors
     /// [`DbError::Corrupt`] if it is invalid, for example because a later release wrote it.
     pub fn template(&self) -> DbResult<Template> {
@@ -85,7 +87,7 @@ impl SavedTemplate {
     }
 }
 
-/// Those after the name `after`, by name.
+/// Templates of the tenant after the name `after`, at most `limit`, by name.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -183,7 +185,7 @@ pub async fn save(
     Ok(SavedTemplate { template, before, change: Change::Updated })
 }
 
-/// Returns the template. Jobs created from it stay unchanged.
+/// Deletes a template and returns it. Jobs created from it stay unchanged.
 pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<TemplateRecord>> {
     let deleted = diesel::delete(
         job_templates::table.filter(job_templates::tenant_id.eq(tenant)).filter(job_templates::name.eq(name)),

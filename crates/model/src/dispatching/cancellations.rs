@@ -7,10 +7,10 @@
 //! nothing.
 //!
 //! # Locks
-//! [`cancel`] and [`cancel_of_job`] hold the lock on the job, as every transaction that ends
-//! attempts does. So of an end and a cancellation one comes first, and the other sees it. A claim
-//! does not take that lock but holds the row of the run. A cancellation that waits for that row
-//! then finds the run running.
+//! [`cancel`] and [`cancel_of_job`] hold the lock on the job, because they change its counters.
+//! Claims and ends of attempts do not take that lock but hold the row of the run. A cancellation
+//! that waits for that row then finds the run running, or ended. An end that waits for it finds the
+//! mark.
 
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Int4, Nullable, Text, Uuid as SqlUuid};
@@ -22,16 +22,18 @@ use crate::{Conn, DbResult, dispatching::overlap_queue};
 use sched_domain::ids::{ClaimToken, DispatchId, JobId, ProjectId, TenantId, WorkerId};
 use sched_domain::run_state::DispatchStatus;
 
+/// Maximum number of runs of a job that one command cancels.
 pub const MOST_AT_ONCE: usize = 1_000;
 
-const MOST_LOOKED_AT: i32 = 10_000;
+/// Maximum number of open runs of a job that one command reads.
+const MOST_LOOKED_AT: i64 = 10_000;
 
 /// A job whose oldest open runs are cancelled to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MakeRoom {
     pub tenant_id: TenantId,
     pub job_id: JobId,
-    /// Runs to cancel.
+    /// Number of runs to cancel.
     pub count: i32,
 }
 
@@ -62,7 +64,8 @@ pub async fn cancel_oldest(conn: &mut Conn, rooms: &[MakeRoom]) -> DbResult<Vec<
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimEndReason {
     Cancelled,
-    /// The worker no longer holds the claim.
+    /// The worker no longer holds the claim: another worker repeats the work, or the work is not
+    /// repeated.
     Lost,
 }
 
@@ -122,7 +125,7 @@ pub struct CancelledRuns {
     pub requested: Vec<DispatchId>,
     /// Workers to notify after the commit ([`crate::connection::notify::cancellations`]).
     pub workers: Vec<WorkerId>,
-    /// Queues of the released runs.
+    /// Queues of the runs that were queued behind the cancelled ones and are released.
     pub released_queues: Vec<String>,
 }
 
@@ -135,7 +138,7 @@ pub enum Cancelled {
     NoSuchDispatch,
 }
 
-/// Call it in a transaction that holds no lock on a job yet.
+/// Cancels a run. Call it in a transaction that holds no lock on a job yet.
 pub async fn cancel(
     conn: &mut Conn,
     tenant: TenantId,
@@ -145,7 +148,7 @@ pub async fn cancel(
     let dispatch = || job_dispatch::table.find(id).filter(job_dispatch::tenant_id.eq(tenant));
     let job: Option<JobId> = dispatch().select(job_dispatch::job_id).get_result(conn).await.optional()?;
     let Some(job) = job else { return Ok(Cancelled::NoSuchDispatch) };
-    let Some((stricken, _)) = lock_job(conn, tenant, job).await? else {
+    let Some(stricken) = lock_job(conn, tenant, job).await? else {
         return Ok(Cancelled::NoSuchDispatch);
     };
     let mut stopped = stop(conn, Stop { tenant, job, ids: &[id.0], message: &order.message() }).await?;
@@ -177,9 +180,8 @@ pub async fn cancel_of_job(
     job: JobId,
     order: &Order<'_>,
 ) -> DbResult<Option<(JobRef, CancelledRuns, bool)>> {
-    let Some((stricken, open)) = lock_job(conn, tenant, job).await? else { return Ok(None) };
-    let most = i64::from(open.min(MOST_LOOKED_AT));
-    let open: Vec<(Uuid, bool)> = Open { tenant, job, most }.load(conn).await?;
+    let Some(stricken) = lock_job(conn, tenant, job).await? else { return Ok(None) };
+    let open: Vec<(Uuid, bool)> = Open { tenant, job, most: MOST_LOOKED_AT }.load(conn).await?;
     let fresh: Vec<Uuid> = open.iter().filter(|(_, is_marked)| !is_marked).map(|(id, _)| *id).collect();
     let now: Vec<Uuid> = fresh.iter().take(MOST_AT_ONCE).copied().collect();
     let has_more = fresh.len() > now.len();
@@ -199,7 +201,7 @@ statement! {
 }
 
 /// Cancels all waiting runs of a job whose lock the caller holds, queued ones included. Running
-/// runs continue.
+/// runs continue. No run of the job is queued afterwards.
 pub async fn cancel_waiting(
     conn: &mut Conn,
     tenant: TenantId,
@@ -209,13 +211,12 @@ pub async fn cancel_waiting(
     Ok(Waiting { tenant, job, message: &order.message() }.load(conn).await?)
 }
 
-/// The lock orders the command with the job's ticks, ends and triggers. Also returns the number of
-/// open runs.
-async fn lock_job(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<Option<(JobRef, i32)>> {
+/// Locks the job, which orders the command with its ticks and counts.
+async fn lock_job(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<Option<JobRef>> {
     use scheduled_jobs as j;
     let found = j::table
         .find((tenant, job))
-        .select(((j::id, j::project_id, j::name), j::active_dispatches))
+        .select((j::id, j::project_id, j::name))
         .for_no_key_update()
         .get_result(conn)
         .await

@@ -46,13 +46,13 @@ pub struct Limits {
 pub struct DependentsResult {
     pub ends: usize,
     pub dispatched: usize,
-    /// One entry for each skip.
+    /// The reasons of skipped dependents, one entry for each skip.
     pub skipped: Vec<SkipReason>,
     /// Queues that workers should check after the commit.
     pub queues: BTreeSet<String>,
 }
 
-/// One statement, without its own transaction.
+/// Returns whether any end waits. One statement, without its own transaction.
 pub async fn any(conn: &mut Conn) -> DbResult<bool> {
     let first: Option<i64> =
         job_ends::table.order(job_ends::id).select(job_ends::id).first(conn).await.optional()?;
@@ -120,7 +120,7 @@ statement! {
         tenants: &'a [Uuid] as Array<SqlUuid>,
         jobs: &'a [Uuid] as Array<SqlUuid>,
     ) -> (
-        SqlUuid, SqlUuid, Text, Jsonb, Text, Int2, Nullable<Int4>, InstancesColumns, Nullable<Text>, Bool, Bool, Bool,
+        SqlUuid, SqlUuid, Text, BigInt, Nullable<Jsonb>, Text, Int2, Nullable<Int4>, InstancesColumns, Nullable<Text>, Bool, Bool, Bool,
     )
 }
 
@@ -130,7 +130,9 @@ struct Dependent {
     tenant_id: TenantId,
     id: JobId,
     mode: AfterMode,
-    args: serde_json::Value,
+    version: i64,
+    /// `None` if its version is stored, with the arguments.
+    args: Option<serde_json::Value>,
     queue: String,
     priority: i16,
     start_within_seconds: Option<i32>,

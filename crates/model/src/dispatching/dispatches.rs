@@ -6,6 +6,7 @@ use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
+use super::arguments::RunArguments;
 use crate::running::live_output::Progress;
 use crate::schema::{job_dispatch, live_progress, scheduled_jobs};
 use crate::{Conn, DbResult};
@@ -14,7 +15,7 @@ use sched_domain::ids::{
 };
 use sched_domain::run_state::{DispatchStatus, Trigger};
 
-/// If neither the job nor the queue has a priority.
+/// Priority of a run if neither the job nor the queue has one.
 pub const STANDARD_PRIORITY: i16 = 50;
 
 #[derive(Debug, Clone, Queryable)]
@@ -50,6 +51,8 @@ pub struct DispatchRow {
     pub retry_of: Option<DispatchId>,
     pub scheduler_instance_id: Option<InstanceId>,
     pub term: Option<Term>,
+    /// Its own or those of its version of the job.
+    #[diesel(select_expression = RunArguments, select_expression_type = RunArguments)]
     pub args: serde_json::Value,
     pub is_catch_up: bool,
     pub expires_at: Option<DateTime<Utc>>,
@@ -59,21 +62,21 @@ pub struct DispatchRow {
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub job: Option<JobId>,
-    /// Empty for every state.
+    /// Any of these states; empty for every state.
     pub status: &'static [DispatchStatus],
-    /// Inclusive.
+    /// Created at this time or later.
     pub since: Option<DateTime<Utc>>,
-    /// Exclusive.
+    /// Created before this time.
     pub until: Option<DateTime<Utc>>,
     pub function: Option<FunctionId>,
     pub project: Option<ProjectId>,
     pub queue: Option<String>,
-    /// The last claimant.
+    /// Last claimed by this worker.
     pub worker: Option<WorkerId>,
     pub triggered_by: Option<Trigger>,
     /// The last run of the previous page.
     pub after: Option<DispatchId>,
-    /// Otherwise newest first.
+    /// Oldest first instead of newest first.
     pub oldest_first: bool,
 }
 
@@ -132,7 +135,7 @@ macro_rules! filtered {
     }};
 }
 
-/// Limits of jobs and of their runs for [`of_few`].
+/// Up to this many jobs with this many runs in total, runs are found by their jobs ([`of_few`]).
 const FEW_JOBS: usize = 200;
 const FEW_RUNS: i64 = 20_000;
 
@@ -211,7 +214,7 @@ async fn of_few(
     Ok(Some(found.load(conn).await?))
 }
 
-/// In the order of the filter.
+/// At most `limit` runs of the tenant, in the order of the filter.
 pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Dispatch>> {
     use job_dispatch as d;
     let few = of_few(conn, tenant, filter, limit).await?;
@@ -234,7 +237,7 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64
     Ok(filtered!(query, filter).load(conn).await?)
 }
 
-/// Counts up to `most`.
+/// Number of runs of the tenant that match a filter, counted up to `most`.
 pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
     use job_dispatch as d;
     let whole = Filter { after: None, ..filter.clone() };

@@ -1,4 +1,4 @@
-//! Inserts runs: the one statement for ticks, triggers, ends of jobs, retries and notifications.
+//! Inserts runs: the one text for ticks, triggers, ends of jobs, retries and notifications.
 //!
 //! # Locks
 //! The order is `scheduled_jobs` before `job_dispatch`. The caller locks the jobs in the order of
@@ -6,9 +6,13 @@
 //! ([`super::room`]). Then it calls [`insert`] in the same transaction, which writes the jobs'
 //! counters under these locks.
 //!
-//! Two callers differ:
+//! Four callers differ:
 //! - A tick counts its runs when it moves the cursors ([`super::tick::write`]), so that each job
 //!   gets one new row version. It calls [`insert_uncounted`].
+//! - A planned fire ([`super::planned`]) moves its cursor and inserts its run in one statement. The
+//!   update of the job takes the lock and compares all that the plan relied on.
+//! - A trigger of a job that allows any number of runs ([`super::trigger`]) locks it FOR KEY SHARE in the
+//!   same statement, and its runs are counted later.
 //! - A notification locks the built-in job with the counters, after the insert. It holds the row of
 //!   the cursor of notifications, so no other transaction inserts runs of that job for
 //!   notifications, and it locks no other job.
@@ -37,12 +41,15 @@ pub struct NewDispatch<'a> {
     pub job_id: JobId,
     pub scheduled_for: DateTime<Utc>,
     pub available_at: DateTime<Utc>,
-    /// Waits for other runs of its job ([`super::overlap_queue`]).
+    /// The run waits for other runs of its job to end ([`super::overlap_queue`]).
     pub is_queued: bool,
     pub expires_at: Option<DateTime<Utc>>,
     pub queue: String,
     pub priority: i16,
-    /// An object; `None` for the job's arguments.
+    /// The version of the job, which the caller has locked.
+    pub job_version: i64,
+    /// An object; `None` for the arguments of that version, which must be stored
+    /// ([`super::arguments`]).
     pub args: Option<Cow<'a, Value>>,
     pub is_catch_up: bool,
     /// Fire time of the preceding record; only for a fire.
@@ -58,7 +65,7 @@ pub struct Origin<'a> {
     pub retry_of: Option<DispatchId>,
     /// Unique for the job.
     pub idempotency_key: Option<&'a str>,
-    /// W3C trace context; `None` for an own trace.
+    /// W3C trace context; `None` if the run starts its own trace.
     pub traceparent: Option<&'a str>,
 }
 
@@ -67,14 +74,25 @@ impl Origin<'_> {
         Self { user: None, trigger_id: None, retry_of: None, idempotency_key: None, traceparent: None };
 }
 
-/// `None` if another process inserts the runs.
+/// The leader, if the leader inserts the runs.
 pub(crate) type Leader = Option<(InstanceId, Term)>;
 
-macro_rules! insert_statement {
-    ($(#[$meta:meta])* $name:ident = $file:literal) => {
+/// Declares a statement that inserts runs. Its head defines `new`, the runs with all columns; its
+/// end reads `created`, the inserted ones. Both lie in a folder beside this file.
+macro_rules! dispatch_statement {
+    ($(#[$meta:meta])* $name:ident <$lt:lifetime> = $head:literal, $end:literal, $($rest:tt)*) => {
         statement! {
             $(#[$meta])*
-            $name<'a> = $file after "insert/insert_dispatches.sql", (
+            $name<$lt> = $head before "insert/insert_dispatches.sql" $end, $($rest)*
+        }
+    };
+}
+pub(crate) use dispatch_statement;
+
+macro_rules! insert_statement {
+    ($name:ident = $end:literal) => {
+        dispatch_statement! {
+            $name<'a> = "insert/insert_given.sql", $end, (
                 instance: Option<InstanceId> as Nullable<SqlUuid>,
                 term: Option<Term> as Nullable<BigInt>,
                 triggered_by: Trigger as Text,
@@ -87,6 +105,7 @@ macro_rules! insert_statement {
                 expire: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
                 queues: &'a [&'a str] as Array<Text>,
                 priorities: &'a [i16] as Array<SmallInt>,
+                job_versions: &'a [i64] as Array<BigInt>,
                 args: &'a [Option<&'a Value>] as Array<Nullable<Jsonb>>,
                 catch_ups: &'a [bool] as Array<Bool>,
                 follows: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
@@ -100,13 +119,9 @@ macro_rules! insert_statement {
     };
 }
 
-insert_statement! {
-    InsertAndCount = "insert/insert_and_count.sql"
-}
+insert_statement! { InsertAndCount = "insert/insert_and_count.sql" }
 
-insert_statement! {
-    InsertAlone = "insert/insert_alone.sql"
-}
+insert_statement! { InsertAlone = "insert/insert_alone.sql" }
 
 macro_rules! run_insert {
     ($statement:ident, $conn:ident, $leader:ident, $triggered_by:ident, $new:ident) => {{
@@ -129,6 +144,7 @@ macro_rules! run_insert {
             expire: &column($new, |n| n.expires_at),
             queues: &column($new, |n| n.queue.as_str()),
             priorities: &column($new, |n| n.priority),
+            job_versions: &column($new, |n| n.job_version),
             args: &column($new, |n| n.args.as_deref()),
             catch_ups: &column($new, |n| n.is_catch_up),
             follows: &column($new, |n| n.follows),

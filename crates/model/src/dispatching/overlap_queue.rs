@@ -7,12 +7,14 @@
 //!
 //! # Locks
 //! A transaction that creates a run decides under the lock on its job whether the run is queued. A
-//! transaction that closes a run calls [`release`] under the same lock. So no place is ever free
-//! without a notification. [`release_stranded`] handles changes that bypass this code, such as a
-//! policy that an operator edits in SQL.
+//! transaction that closes a waiting run calls [`release`] under the same lock. The end of an attempt
+//! does not lock the job: the count of its end does ([`crate::running::job_counters`]), and calls
+//! [`release`]. [`release_stranded`] handles changes that bypass this code, such as a policy that an
+//! operator edits in SQL.
 //!
 //! # Crashes
-//! Either the run is closed and the next one released, or neither.
+//! Either the counters show the room and the next run is released, or neither. An end without its
+//! count stays in `uncounted_ends` until a process counts it.
 
 use diesel::sql_types::{Array, BigInt, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;

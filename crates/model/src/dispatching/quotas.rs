@@ -56,7 +56,8 @@ statement! {
     CountJobs = "quotas/quotas_count_jobs.sql", (tenant: TenantId as SqlUuid) -> BigInt
 }
 
-/// Locked against other transactions that create jobs of the tenant.
+/// The quota of jobs of a tenant, locked against other transactions that create jobs of that
+/// tenant.
 #[derive(Debug)]
 #[must_use = "it is to be checked when the jobs are written"]
 pub struct JobsQuota {
@@ -86,18 +87,20 @@ impl JobsQuota {
     }
 }
 
+/// The quota that rejects a trigger, and the time until a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DispatchesUsedUp {
-    /// Runs per minute.
+    /// Number of runs that the tenant may create in a minute.
     pub limit: i64,
     /// Seconds until the next minute of the quota, at least 1.
     pub after_seconds: u32,
 }
 
+/// Runs taken from a quota.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QuotaGrant {
     pub(crate) granted: i64,
-    /// For the triggers without a run; `None` without a quota.
+    /// The error for the triggers that got no run; `None` without a quota.
     pub(crate) used_up: Option<DispatchesUsedUp>,
 }
 
@@ -115,12 +118,12 @@ pub(crate) async fn take_dispatches(conn: &Conn, request: QuotaRequest) -> DbRes
 pub struct QuotaUsage {
     /// Without built-in and deleted jobs.
     pub jobs: i64,
-    /// In this minute; counted only if limited.
+    /// Runs created in this minute; counted only if limited.
     pub dispatches: Option<i64>,
     pub running: i64,
-    /// Kept today; counted only if limited.
+    /// Bytes of output kept today; counted only if limited.
     pub log_bytes: Option<i64>,
-    /// Dropped today, because the quota was used up.
+    /// Bytes of output dropped today, because the quota was used up.
     pub log_bytes_dropped: Option<i64>,
     /// Day (UTC) of the byte counts.
     pub day: chrono::NaiveDate,
@@ -132,8 +135,8 @@ statement! {
     )
 }
 
-/// The scope is that tenant or the operator of the installation
-/// ([`crate::connection::row_security::Scope`]).
+/// The quotas of a tenant and their usage. The transaction has the scope of that tenant or of the
+/// operator of the installation ([`crate::connection::row_security::Scope`]).
 ///
 /// # Errors
 /// [`DbError::NotFound`] if the tenant does not exist.

@@ -12,7 +12,9 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{Array, Bool, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{
+    Array, BigInt, Bool, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
+};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
@@ -41,6 +43,7 @@ pub struct Retry {
     pub queue: String,
 }
 
+/// The reason for which no run of a job can be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum JobBar {
     Deleted,
@@ -58,7 +61,7 @@ pub struct RetriedJob {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retried {
     Created(Retry, RetriedJob),
-    /// The earlier retry.
+    /// The run was retried before, by this run.
     Duplicate(DispatchId),
     NotFinished(DispatchStatus),
     Succeeded,
@@ -66,7 +69,7 @@ pub enum Retried {
     NoSuchDispatch,
 }
 
-/// Call it in a transaction that holds no lock on a job yet, and call
+/// Retries a finished run. Call it in a transaction that holds no lock on a job yet, and call
 /// [`crate::connection::notify::dispatches_waiting`] afterwards.
 pub async fn retry(conn: &mut Conn, order: &RetryOrder<'_>, id: DispatchId) -> DbResult<Retried> {
     use job_dispatch as d;
@@ -146,7 +149,7 @@ statement! {
         tenant: TenantId as SqlUuid,
         ids: &'a [DispatchId] as Array<SqlUuid>,
     ) -> (
-        SqlUuid, SqlUuid, SqlUuid, Timestamptz, Jsonb, Bool, Nullable<Text>, Text, SmallInt, Nullable<Int4>, InstancesColumns, Timestamptz,
+        SqlUuid, SqlUuid, SqlUuid, Timestamptz, BigInt, Nullable<Jsonb>, Bool, Nullable<Text>, Text, SmallInt, Nullable<Int4>, InstancesColumns, Timestamptz,
     )
 }
 
@@ -157,7 +160,9 @@ struct Source {
     key: Uuid,
     job_id: JobId,
     scheduled_for: DateTime<Utc>,
-    args: serde_json::Value,
+    job_version: i64,
+    /// `None` if they are those of that version.
+    args: Option<serde_json::Value>,
     is_catch_up: bool,
     traceparent: Option<String>,
     queue: String,
@@ -202,7 +207,8 @@ pub(crate) async fn create(
             expires_at: source.start_within_seconds.map(|span| source.now + TimeDelta::seconds(span.into())),
             queue: source.queue.clone(),
             priority: source.priority,
-            args: Some(Cow::Borrowed(&source.args)),
+            job_version: source.job_version,
+            args: source.args.as_ref().map(Cow::Borrowed),
             is_catch_up: source.is_catch_up,
             follows: None,
             origin: Origin {

@@ -3,7 +3,8 @@
 //! The rule exists in Rust, for statements that return a locked job's counters, and in SQL
 //! (`room/room.sql`), for statements that select jobs by their room. A test compares the two. A
 //! caller that acts on the result holds the lock on the job, as every transaction that changes the
-//! counters does.
+//! counters does. The counters may still contain ended attempts, so the real room is at
+//! least the result ([`crate::running::job_counters`]).
 
 use std::collections::HashMap;
 
@@ -17,16 +18,19 @@ use sched_domain::job::OverlapPolicy;
 pub struct Instances {
     pub overlap_policy: OverlapPolicy,
     pub max_instances: i32,
-    /// Includes queued runs.
+    /// Open runs, including the queued ones.
     pub active: i32,
+    /// Runs that wait for other runs of the job to end.
     pub queued: i32,
 }
 
 pub(crate) type InstancesColumns = (Text, Int4, Int4, Int4);
 
 impl Instances {
-    /// `None` for any number. Zero or less means that a new run is queued; negative after
-    /// `max_instances` was lowered.
+    /// How many more runs may be open beside those that are not queued; `None` for any number.
+    ///
+    /// Zero or less means that a new run is queued. The number is negative after `max_instances`
+    /// was lowered.
     #[must_use]
     pub const fn room(&self) -> Option<i32> {
         match self.overlap_policy {

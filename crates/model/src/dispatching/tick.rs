@@ -35,11 +35,11 @@ statement! {
     Fence = "tick/tick_fence.sql", (id: InstanceId as SqlUuid, term: Term as BigInt) -> Timestamptz
 }
 
-/// Proves that the instance leads with this term, until the end of the transaction. Returns the
-/// database's clock.
+/// Proves that the instance leads with this term, and keeps it so until the end of the transaction.
+/// Returns the database's clock.
 ///
 /// # Errors
-/// [`DbError::TermOver`] otherwise.
+/// [`DbError::TermOver`] if the instance does not lead with this term.
 pub async fn fence(conn: &mut Conn, id: InstanceId, term: Term) -> DbResult<DateTime<Utc>> {
     Fence { id, term }.get_result(conn).await.optional()?.ok_or(DbError::TermOver)
 }
@@ -75,7 +75,8 @@ pub struct DueJob {
     pub queued_dispatches: i32,
     pub last_fire_at: Option<DateTime<Utc>>,
     pub dispatch_lock_until: Option<DateTime<Utc>>,
-    pub args: serde_json::Value,
+    /// `None` if its version is stored, with the arguments.
+    pub args: Option<serde_json::Value>,
     pub queue: String,
     pub priority: i16,
     pub start_within_seconds: Option<i32>,
@@ -83,10 +84,17 @@ pub struct DueJob {
     pub is_enabled: bool,
     pub is_function_active: bool,
     pub paused_by: Option<SkipReason>,
-    /// The automatic end of the pause.
+    /// Time at which the pause of the job ends automatically.
     pub paused_until: Option<DateTime<Utc>>,
-    /// Runs per minute; after [`open_quotas`], the rest of them. `None` without a quota.
+    /// The tenant's quota of runs per minute; after [`open_quotas`], the rest of it. `None` without
+    /// a quota.
     pub quota_left: Option<i64>,
+    pub function_id: Uuid,
+    /// Position among the jobs that are due at the same time.
+    pub burst_order: i32,
+    /// The row versions of the job's tenant, function, queue and project; only from
+    /// [`read_ahead`].
+    pub edition: Option<String>,
 }
 
 #[rustfmt::skip]
@@ -96,21 +104,84 @@ type DueColumns = (
     Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<BigInt>, Int4, Array<Text>, Text, Timestamptz, BigInt,
     Text, Nullable<Int4>, Int4, Int4, Text, Int4, Int4,
     Nullable<Timestamptz>, Nullable<Timestamptz>,
-    Jsonb, Text, Int2, Nullable<Int4>, BigInt, Bool, Bool, Nullable<Text>, Nullable<Timestamptz>, Nullable<BigInt>,
+    Nullable<Jsonb>, Text, Int2, Nullable<Int4>, BigInt, Bool, Bool, Nullable<Text>, Nullable<Timestamptz>, Nullable<BigInt>,
+    SqlUuid, Int4, Nullable<Text>,
 );
 
 statement! {
-    LockDue = "tick/tick_lock_due.sql", (
+    LockDue = "tick/tick_lock_due.sql" before "tick/tick_due_jobs.sql", (
         now: DateTime<Utc> as Timestamptz,
         limit: i64 as BigInt,
         skip: i64 as BigInt,
     ) -> DueColumns
 }
 
-/// Locks up to `limit` due jobs, longest due first. Skips jobs that other transactions have locked;
-/// the next tick takes them.
+// Here, because one file names each text.
+statement! {
+    RezoneLock<'a> = "tick/rezone_lock.sql" before "tick/tick_due_jobs.sql", (
+        now: DateTime<Utc> as Timestamptz,
+        tzdata_version: &'a str as Text,
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+    ) -> DueColumns
+}
+
+statement! {
+    ReadAhead = "tick/tick_read_ahead.sql" before "tick/tick_due_jobs.sql", (
+        after: DateTime<Utc> as Timestamptz,
+        order: i32 as Int4,
+        until: DateTime<Utc> as Timestamptz,
+        limit: i64 as BigInt,
+    ) -> DueColumns
+}
+
+/// Reads up to `limit` jobs that will be due, without locks, in their due order after the position
+/// `after` and not later than `until`. Leaves out jobs that no plan can cover.
+pub async fn read_ahead(
+    conn: &mut Conn,
+    after: (DateTime<Utc>, i32),
+    until: DateTime<Utc>,
+    limit: i64,
+) -> DbResult<Vec<DueJob>> {
+    let (after, order) = after;
+    Ok(ReadAhead { after, order, until, limit }.load(conn).await?)
+}
+
+/// Locks up to `limit` jobs that are due at `now`, longest due first. Skips jobs that other
+/// transactions have locked; the next tick takes them.
 pub async fn lock_due(conn: &mut Conn, now: DateTime<Utc>, limit: i64) -> DbResult<Vec<DueJob>> {
-    Ok(LockDue { now, limit, skip: 0 }.load(conn).await?)
+    let mut jobs: Vec<DueJob> = LockDue { now, limit, skip: 0 }.load(conn).await?;
+    discount_uncounted(conn, &mut jobs).await?;
+    Ok(jobs)
+}
+
+statement! {
+    Uncounted<'a> = "tick/tick_uncounted.sql", (
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+    ) -> (SqlUuid, SqlUuid, Int4)
+}
+
+/// Subtracts ended runs that are not counted yet from jobs without room, so that no fire is skipped
+/// for a run that has ended. Sends no query if every job has room.
+///
+/// A job with queued runs keeps its count: the count of its ends releases these runs first.
+async fn discount_uncounted(conn: &mut Conn, jobs: &mut [DueJob]) -> DbResult<()> {
+    let is_full =
+        |job: &DueJob| job.queued_dispatches == 0 && job.instances().room().is_some_and(|room| room <= 0);
+    let (tenants, full): (Vec<Uuid>, Vec<Uuid>) =
+        jobs.iter().filter(|job| is_full(job)).map(|job| (job.tenant_id.0, job.id.0)).unzip();
+    if full.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<(TenantId, JobId, i32)> = Uncounted { tenants: &tenants, jobs: &full }.load(conn).await?;
+    for (tenant, id, ended) in rows {
+        let found = jobs.iter_mut().find(|job| job.tenant_id == tenant && job.id == id);
+        if let Some(job) = found {
+            job.active_dispatches = (job.active_dispatches - ended).max(0);
+        }
+    }
+    Ok(())
 }
 
 /// Locks the job at position `skip` in the order of [`lock_due`], due or not; `None` if no such job
@@ -157,9 +228,10 @@ statement! {
     NextDue = "tick/tick_next_due.sql", (limit: i64 as BigInt) -> (Nullable<Timestamptz>, Timestamptz, BigInt)
 }
 
+/// The work ahead of the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Outlook {
-    /// `None` if no job will be due.
+    /// Time at which the scheduler should check the next job; `None` if no job will be due.
     pub next_due: Option<DateTime<Utc>>,
     /// The database's clock.
     pub now: DateTime<Utc>,
@@ -195,7 +267,7 @@ impl Outlook {
     }
 }
 
-/// Counts due jobs up to `limit`.
+/// Reads the next due time, and counts due jobs up to `limit`.
 pub async fn outlook(conn: &mut Conn, limit: i64) -> DbResult<Outlook> {
     Ok(NextDue { limit }.get_result(conn).await?)
 }

@@ -39,7 +39,7 @@ pub const EXECUTION_STARTED: &str = "schedule_execution_started";
 /// An attempt ended, with any outcome; the statement that ends it writes it.
 pub const EXECUTION_COMPLETED: &str = "schedule_execution_completed";
 pub const EXECUTION_LOST: &str = "schedule_execution_lost";
-/// A run killed too many workers, or its retries are exhausted.
+/// A run failed finally: it killed too many workers, or its retries are exhausted.
 pub const DISPATCH_DEAD_LETTER: &str = "dispatch_dead_letter";
 /// No worker started a run in time.
 pub const DISPATCH_EXPIRED: &str = "dispatch_expired";
@@ -49,12 +49,12 @@ pub const RUN_MISSED: &str = "run_missed";
 /// A user cancelled a waiting run; a running one ends with [`EXECUTION_COMPLETED`].
 pub const DISPATCH_CANCELLED: &str = "dispatch_cancelled";
 pub const DISPATCH_CANCEL_REQUESTED: &str = "dispatch_cancel_requested";
-/// The event belongs to the new run.
+/// A user retried a finished run; the event belongs to the new run.
 pub const DISPATCH_RETRIED: &str = "dispatch_retried";
 pub const DEAD_LETTER_DISCARDED: &str = "dead_letter_discarded";
 /// Runs wait in a queue that no live worker serves.
 pub const QUEUE_UNSERVED: &str = "queue_unserved";
-/// Served again, or no run waits.
+/// A worker serves the queue again, or no run waits in it.
 pub const QUEUE_UNSERVED_ENDED: &str = "queue_unserved_ended";
 
 pub const TENANT_PAUSED: &str = "tenant_paused";
@@ -73,7 +73,8 @@ pub const FUNCTION_DELETED: &str = "function_deleted";
 pub const FUNCTION_PAUSED: &str = "function_paused";
 pub const FUNCTION_RESUMED: &str = "function_resumed";
 pub const FUNCTION_ACTIVATED: &str = "function_activated";
-/// The function accepts no jobs; its jobs are disabled when they are due.
+/// A user deactivated a task function: it accepts no jobs, and its jobs are disabled when they are
+/// due.
 pub const FUNCTION_DEACTIVATED: &str = "function_deactivated";
 pub const TEMPLATE_CREATED: &str = "template_created";
 pub const TEMPLATE_UPDATED: &str = "template_updated";

@@ -28,10 +28,10 @@ use sched_domain::ids::{DispatchId, JobId, TenantId};
 use sched_domain::lease::Leadership;
 use sched_domain::run_state::DispatchStatus;
 
-/// The statements read one row more.
+/// Upper bound of counts; the statements read one row more.
 const MOST_COUNTED: i64 = 1_000;
 
-/// Open runs named as blockers of other runs of their job.
+/// Maximum number of open runs named as blockers of other runs of their job.
 const MOST_HOLDERS: i32 = 5;
 
 type Instant = DateTime<Utc>;
@@ -144,7 +144,8 @@ statement! {
     ) -> QueueColumns
 }
 
-/// In the order of `names`. A queue without a row has no limits.
+/// Queues with limits, usage and workers, in the order of `names`. A queue without a row has no
+/// limits.
 pub async fn queue_facts(conn: &mut Conn, tenant: TenantId, names: &[String]) -> DbResult<Vec<QueueFacts>> {
     if names.is_empty() {
         return Ok(Vec::new());
@@ -231,7 +232,7 @@ statement! {
     ) -> JobColumns
 }
 
-/// A leader counts as gone after `lease`.
+/// The present facts of a job; a leader counts as gone after `lease`.
 ///
 /// # Errors
 /// [`DbError::NotFound`] if the job was deleted after it was read.
@@ -281,7 +282,7 @@ pub async fn job_facts(conn: &mut Conn, tenant: TenantId, job: &Job, lease: Dura
     })
 }
 
-/// By name. Includes deleted jobs, which never end.
+/// The jobs that a job runs after, by name. Includes deleted ones, which never end.
 async fn upstream(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<Vec<Upstream>> {
     use job_dependencies as d;
     let found: Vec<(String, AfterCondition, Option<Uuid>, Option<Instant>)> = d::table

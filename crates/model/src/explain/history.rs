@@ -31,13 +31,14 @@ use sched_timetable::SkipReason;
 /// One row more than an explanation uses, to detect an overflow.
 const MOST_ROWS: i64 = MAX_FIRE_TIMES as i64 + 1;
 
-/// Each run has a few attempts.
+/// Maximum number of attempts in one window: each run has a few.
 const MOST_ATTEMPTS: i64 = 5 * MOST_ROWS;
 
-/// The first runs of a window, with their blockers.
+/// Maximum number of runs in one window that are read with their blockers: the first ones.
 const MOST_WAITING: usize = 50;
 
-/// The first overlap records of a window, with their blockers.
+/// Maximum number of overlap records in one window that are read with their blockers: the first
+/// ones.
 const MOST_OVERLAPS: usize = 50;
 
 const MOST_DISABLED: i64 = 1_000;
@@ -49,7 +50,7 @@ type Instant = DateTime<Utc>;
 pub struct EvidenceRequest<'a> {
     /// The job, which was read before `now`.
     pub job: &'a Job,
-    /// By the database's clock.
+    /// Time of the request, by the database's clock.
     pub now: Instant,
     pub from: Instant,
     pub to: Instant,
@@ -160,7 +161,7 @@ async fn versions(
     Ok(rows.into_iter().map(version).collect())
 }
 
-/// A deleted job never fires, for any settings.
+/// The effective settings of a version: a deleted job never fires, for any settings.
 fn in_effect(change: &str, settings: JobSettings) -> JobSettings {
     JobSettings { is_enabled: settings.is_enabled && change != "deleted", ..settings }
 }

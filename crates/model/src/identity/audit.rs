@@ -15,16 +15,16 @@ use sched_domain::ids::TenantId;
 pub struct AuditEntry {
     pub tenant_id: Option<TenantId>,
     pub actor: String,
-    /// In `snake_case`.
+    /// Action, in `snake_case`.
     pub action: &'static str,
     pub target_type: &'static str,
     pub target_id: String,
-    /// Without secrets.
+    /// The resource before the change, without secrets.
     pub before: Option<serde_json::Value>,
-    /// Without secrets.
+    /// The resource after the change, without secrets.
     pub after: Option<serde_json::Value>,
     pub request_id: Option<String>,
-    /// `None` without a request.
+    /// Network address of the client; `None` without a request.
     pub address: Option<String>,
 }
 
@@ -55,7 +55,7 @@ statement! {
     ) -> ()
 }
 
-/// Publishes no event.
+/// Writes entries of which no event is published.
 pub(crate) async fn insert(conn: &Conn, entries: &[AuditEntry]) -> diesel::QueryResult<usize> {
     fn column<'a, T>(entries: &'a [AuditEntry], value: impl Fn(&'a AuditEntry) -> T) -> Vec<T> {
         entries.iter().map(value).collect()
@@ -101,7 +101,7 @@ pub struct AuditFilter {
     pub since: Option<DateTime<Utc>>,
     pub until: Option<DateTime<Utc>>,
     pub after: Option<i64>,
-    /// Otherwise newest first.
+    /// Oldest first instead of newest first.
     pub oldest_first: bool,
 }
 
@@ -142,7 +142,8 @@ pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult
     Ok(query.load(conn).await?)
 }
 
-/// Entries of the installation only if the caller may see them.
+/// The entry with this id, if it belongs to the tenant, or to the installation and the caller may
+/// see those entries.
 pub async fn by_id(
     conn: &mut Conn,
     tenant: TenantId,

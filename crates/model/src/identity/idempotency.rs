@@ -27,7 +27,7 @@ pub struct KeyedRequest<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = kept_answers, check_for_backend(diesel::pg::Pg))]
 pub struct StoredResponse {
-    /// 200 to 299.
+    /// Status, 200 to 299.
     pub status: i16,
     pub location: Option<String>,
     pub etag: Option<String>,
@@ -86,10 +86,10 @@ statement! {
     ) -> ()
 }
 
-/// Call it in the transaction of the change.
+/// Stores the response of a processed request. Call it in the transaction of the change.
 ///
 /// # Errors
-/// The change then rolls back.
+/// The change then rolls back too.
 pub async fn store(conn: &mut Conn, request: &KeyedRequest<'_>, answer: &StoredResponse) -> DbResult<()> {
     Keep {
         tenant: request.tenant,

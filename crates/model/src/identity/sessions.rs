@@ -38,11 +38,12 @@ pub struct NewSession<'a> {
     pub id: SessionId,
     pub user: UserId,
     pub hash: &'a KeyHash,
-    /// At most 200 characters.
+    /// User agent of the browser, at most 200 characters.
     pub user_agent: Option<&'a str>,
     pub address: Option<&'a str>,
+    /// Maximum idle time in seconds.
     pub idle_seconds: f64,
-    /// Maximum lifetime.
+    /// Maximum lifetime in seconds.
     pub seconds: f64,
 }
 
@@ -145,13 +146,14 @@ statement! {
     Touch = "sessions/sessions_touch.sql", (idle_seconds: f64 as Double, tenant: TenantId as SqlUuid, id: SessionId as SqlUuid) -> ()
 }
 
-/// At most once a minute: the session may then be idle for `idle_seconds` from now on.
+/// Records the use of a session, at most once a minute: the session may then be idle for
+/// `idle_seconds` from now on.
 pub async fn touch(conn: &mut Conn, tenant: TenantId, id: SessionId, idle_seconds: f64) -> DbResult<()> {
     Touch { idle_seconds, tenant, id }.execute(conn).await?;
     Ok(())
 }
 
-/// Newest first; at most [`MOST`].
+/// The sessions of a user in the tenant, newest first; at most [`MOST`].
 pub async fn list(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<Vec<SessionRecord>> {
     use sessions as s;
     let own = s::table.filter(s::tenant_id.eq(tenant).and(s::user_id.eq(user)));

@@ -13,7 +13,8 @@ use crate::{Conn, DbResult};
 use sched_domain::identity::Role;
 use sched_domain::ids::{TenantId, UserId};
 
-/// Accounts that do not exist count like existing ones. Only hashes are stored.
+/// Keys for counting attempts: accounts that do not exist count like existing ones. Only hashes are
+/// stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subjects {
     /// E-mail address of the claimed account. Spellings that find the same account count as one.
@@ -25,10 +26,10 @@ pub struct Subjects {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignInDecision {
     Now {
-        /// Of the account, this attempt included.
+        /// Failed attempts of the account, this one included.
         failures: i32,
     },
-    /// Too early, and not counted.
+    /// The attempt comes too early and is not counted; the account may try again after this time.
     After { seconds: u32 },
 }
 

@@ -86,18 +86,19 @@ pub async fn find(conn: &mut Conn, slug: &str) -> DbResult<Option<TenantRecord>>
     Ok(found.get_result(conn).await.optional()?)
 }
 
-/// Missing fields stay unchanged.
+/// A change of a tenant; missing fields stay unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct TenantPatch<'a> {
     pub name: Option<&'a str>,
-    /// By name; `None` for no limit.
+    /// Quotas by name; `None` for no limit.
     pub quotas: &'a [(&'static str, Option<i64>)],
 }
 
-/// Returns the tenant before and after. Call it in a transaction.
+/// Changes a tenant; returns the tenant before and after. Call it in a transaction.
 ///
 /// # Errors
-/// No such tenant, another version, or a quota out of bounds (`tenants_known_quotas_check`).
+/// The tenant does not exist or has another version, or a quota is out of bounds
+/// (`tenants_known_quotas_check`).
 pub async fn patch(
     conn: &mut Conn,
     slug: &str,

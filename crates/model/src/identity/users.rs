@@ -40,7 +40,7 @@ pub struct UserRecord {
 pub struct NewUser<'a> {
     pub email: &'a str,
     pub display_name: &'a str,
-    /// `None` if the user signs in by other means.
+    /// Hash of the password; `None` if the user signs in by other means.
     pub password_hash: Option<&'a str>,
     pub is_system_operator: bool,
 }
@@ -67,7 +67,7 @@ pub async fn list(conn: &mut Conn, after: Option<&str>, limit: i64) -> DbResult<
     Ok(rows.limit(limit).select(UserRecord::as_select()).load(conn).await?)
 }
 
-/// Nothing was written.
+/// Why a user may not be deactivated or deleted; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum ActiveError {
     #[error("this is the last active owner of the tenant {0:?}; make another user an owner first")]
@@ -90,8 +90,8 @@ impl crate::connection::transaction::TransactionError for ActiveError {
     }
 }
 
-/// Deactivation rejects all the user's sign-ins and keys. Returns the user before and after, if
-/// found. Call it in a transaction.
+/// Activates or deactivates a user; a deactivated user's sign-ins and keys are all rejected.
+/// Returns the user before and after, or `None` if there is no such user. Call it in a transaction.
 ///
 /// # Errors
 /// The user is the last active owner of a tenant, or the last active system operator.
@@ -121,7 +121,8 @@ pub async fn set_active(
     Ok(Some((before, after)))
 }
 
-/// Returns the user before and after, if found.
+/// Changes the name or password of a user. Returns the user before and after, or `None` if there is
+/// no such user.
 pub async fn patch(
     conn: &mut Conn,
     email: &str,
@@ -212,8 +213,8 @@ async fn keep_active_owners(conn: &mut Conn, user: UserId) -> Result<(), ActiveE
     Ok(())
 }
 
-/// Fails without another active operator. Locks the rows of all operators, so that two cannot
-/// deactivate each other.
+/// Fails if the installation would have no other active operator. Locks the rows of all operators,
+/// so that two cannot deactivate each other.
 async fn keep_an_operator(conn: &mut Conn, user: UserId) -> Result<(), ActiveError> {
     let operators: Vec<UserId> = users::table
         .filter(users::is_system_operator.and(users::is_active))

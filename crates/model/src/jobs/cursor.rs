@@ -40,15 +40,16 @@ pub(super) struct Cursor {
     pub(super) next_run_at: Option<DateTime<Utc>>,
     /// Every fire time up to and including this is decided.
     pub(super) settled_until: DateTime<Utc>,
-    /// The next fire was computed with this process's time zone tables.
+    /// Whether the next fire was computed with the time zone tables of this process.
     pub(super) is_computed: bool,
     /// The job's last record before the change.
     last_record: Option<DateTime<Utc>>,
-    /// Recorded after the job is written.
+    /// Skips to be recorded after the job is written.
     skipped: Vec<SkippedRange>,
 }
 
 impl Cursor {
+    /// The present position of the job.
     pub(super) fn unchanged(job: &Job) -> Self {
         Self { is_computed: false, ..Self::moved(job, job.state.next_run_at, job.state.settled_until) }
     }
@@ -69,6 +70,7 @@ impl Cursor {
         }
     }
 
+    /// A new position of a job that may have records.
     fn moved(job: &Job, next_run_at: Option<DateTime<Utc>>, settled_until: DateTime<Utc>) -> Self {
         Self { next_run_at, last_record: job.state.last_fire_at, ..Self::first(settled_until) }
     }
@@ -117,6 +119,7 @@ pub(super) struct NewTimetable<'a> {
     pub(super) now: DateTime<Utc>,
 }
 
+/// The cursor of a new job.
 pub(super) fn of_new(new: NewTimetable<'_>) -> Result<Cursor, SaveError> {
     let NewTimetable { settings, timetable, now } = new;
     let mut cursor = Cursor::first(now);
@@ -181,15 +184,17 @@ pub(super) fn after_end(
     cursor
 }
 
-/// The maximum number of fires is reached.
+/// Whether a job with these settings has reached its maximum number of fires.
 fn is_used_up(job: &Job, settings: &JobSettings) -> bool {
     settings.max_runs.is_some_and(|runs| job.state.fired_count >= runs)
 }
 
+/// Whether the job has fire times at present.
 fn has_fires(job: &Job) -> bool {
     job.settings.is_enabled && !is_used_up(job, &job.settings)
 }
 
+/// Fires with the nominal time and the moved time on different sides of now.
 struct Moving {
     old: Vec<Fire>,
     new: Vec<Fire>,
@@ -219,6 +224,7 @@ fn contains(fires: &[Fire], fire: &Fire) -> bool {
     fires.iter().any(|other| other.nominal == fire.nominal)
 }
 
+/// Fires that a new timetable moves forward to before now.
 fn brought_forward(timetable: &Timetable, now: DateTime<Utc>) -> Result<Vec<DateTime<Utc>>, SaveError> {
     let moving = timetable.moving_across(now)?;
     let recent = now - TimeDelta::days(1);

@@ -23,6 +23,7 @@ use super::reschedule::stored_timetable;
 use super::save::NewVersion;
 use super::{Job, by_id, by_id_with_deleted, cursor};
 use crate::dispatching::cancellations::{self, Order};
+use crate::running::job_counters;
 use crate::{
     connection::database_clock,
     definitions::{calendars, dependencies},
@@ -33,7 +34,7 @@ use sched_domain::ids::{DispatchId, JobId, TenantId};
 pub struct DeleteRequest<'a> {
     pub tenant: TenantId,
     pub job: JobId,
-    /// `None` for any.
+    /// Required version of the job; `None` for any.
     pub version: Option<i64>,
     /// Component or user e-mail address.
     pub source: &'a str,
@@ -56,7 +57,7 @@ pub struct DeletedJob {
     pub cancelled: Vec<DispatchId>,
 }
 
-/// Call it in a transaction that holds no lock yet.
+/// Deletes a job. Call it in a transaction that holds no lock yet.
 pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<Deleted, SaveError> {
     let DeleteRequest { tenant, job: id, version, source, order } = *request;
     let Some(seen) = by_id(conn, tenant, id).await? else { return Ok(Deleted::NoSuchJob) };
@@ -92,7 +93,7 @@ pub(crate) struct Deletion<'a> {
     pub(crate) order: Order<'a>,
 }
 
-/// Ends a locked job and its dependencies; no other job runs after it.
+/// Ends a locked job, its dependencies included, after which no other job runs.
 pub(crate) async fn end(
     conn: &mut Conn,
     tenant: TenantId,
@@ -101,6 +102,7 @@ pub(crate) async fn end(
 ) -> Result<DeletedJob, SaveError> {
     let Deletion { source, order } = *deletion;
     let id = job.id;
+    job_counters::count_openings(conn, tenant, id).await?;
     let now = database_clock::now(conn).await?;
     let named = calendars::by_names(conn, tenant, &job.settings.calendars).await?;
     let named = ParsedCalendars::default().all(&named).ok();

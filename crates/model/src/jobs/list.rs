@@ -30,7 +30,7 @@ pub enum Shown {
 pub enum JobStatus {
     Enabled,
     Paused,
-    /// By a user, or a built-in job that waits for its settings.
+    /// A user disabled it, or it is a built-in job that waits for its settings.
     Disabled,
     /// The scheduler disabled it with a reason: it could not decide a fire.
     Quarantined,
@@ -97,19 +97,19 @@ pub struct List {
     pub shown: Shown,
     pub with_deleted: bool,
     pub status: Option<JobStatus>,
-    /// Part of the name or description, ignoring case.
+    /// The name or description contains this text, ignoring case.
     pub text: Option<String>,
     pub name_prefix: Option<String>,
     pub function: Option<String>,
     pub project: Option<String>,
-    /// Of the job or its function.
+    /// Queue of the job or its function.
     pub queue: Option<String>,
     pub job_type: Option<JobType>,
-    /// Of the latest finished run; empty for any.
+    /// States of the latest finished run; empty for any.
     pub last_status: &'static [DispatchStatus],
     pub template: Option<String>,
     pub order: Order,
-    /// Must belong to the order.
+    /// Only jobs after this position, which must belong to the order.
     pub after: Option<Position>,
 }
 
@@ -222,7 +222,7 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, list: &List, limit: i64) ->
     Ok(rows.into_iter().map(into_job).collect())
 }
 
-/// Counted up to `most`.
+/// Number of jobs of the tenant in a list, counted up to `most`.
 pub async fn count(conn: &mut Conn, tenant: TenantId, list: &List, most: i64) -> DbResult<usize> {
     let found: Vec<JobId> =
         listed!(all_with_names!(), tenant, list).select(scheduled_jobs::id).limit(most).load(conn).await?;

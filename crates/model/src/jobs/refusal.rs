@@ -10,7 +10,7 @@ use sched_timetable::{JobType, ScheduleError};
 
 const NAME_KEY: &str = "scheduled_jobs_tenant_id_name_key";
 
-/// Nothing was written.
+/// Why a job was not written; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     #[error("{field}: there is no {kind} named {name:?}")]

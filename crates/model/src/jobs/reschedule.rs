@@ -73,7 +73,7 @@ pub async fn reschedule_users_of(
     Ok(moved)
 }
 
-/// With its calendars; `None` if it cannot be computed.
+/// The timetable of a stored job with its calendars; `None` if it cannot be computed.
 pub(super) fn stored_timetable(tenant: TenantId, job: &Job, calendars: &[Calendar]) -> Option<Timetable> {
     job.settings.timetable(tenant, job.state.created_at, calendars).ok()
 }

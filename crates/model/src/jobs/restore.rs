@@ -26,7 +26,7 @@ use sched_domain::job::JobSettings;
 pub struct RestoreRequest<'a> {
     pub tenant: TenantId,
     pub job: JobId,
-    /// Validated; `None` for the old one.
+    /// New, validated name; `None` for the old one.
     pub name: Option<&'a str>,
     pub version: Option<i64>,
     /// Component or user e-mail address.
@@ -42,7 +42,7 @@ pub enum Restored {
     OtherVersion(i64),
 }
 
-/// Call it in a transaction that holds no lock yet.
+/// Restores a deleted job. Call it in a transaction that holds no lock yet.
 ///
 /// # Errors
 /// The name is taken, or an object in the settings does not exist; nothing is written then.

@@ -24,7 +24,7 @@ use super::{Job, by_id};
 use crate::definitions::calendars;
 use crate::definitions::dependencies::{self, Dependent};
 use crate::definitions::saved::Change;
-use crate::{connection::database_clock, dispatching::quotas};
+use crate::{connection::database_clock, dispatching::quotas, running::job_counters};
 use sched_domain::dependency::AfterMode;
 use sched_domain::ids::{FunctionId, JobId, ProjectId, TenantId, time_ordered};
 use sched_domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
@@ -36,7 +36,7 @@ pub(super) use self::version::NewVersion;
 #[derive(Debug, Clone)]
 pub struct SavedJob {
     pub job: Job,
-    /// `None` for a new job.
+    /// The settings before the write; `None` for a new job.
     pub before: Option<JobSettings>,
     pub change: Change,
 }
@@ -137,12 +137,13 @@ pub async fn roll_back(
     Ok(saved)
 }
 
+/// How settings are written.
 #[derive(Debug, Clone, Copy)]
 pub struct Writing<'a> {
     pub mode: SaveMode,
     /// Component or user e-mail address.
     pub source: &'a str,
-    /// `None` derives it from the settings.
+    /// Kind of the change for the version; `None` derives it from the settings.
     pub(super) change: Option<&'static str>,
 }
 
@@ -155,13 +156,13 @@ impl<'a> Writing<'a> {
 
 async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
     // Two statements, because an outer join cannot be locked. The lock keeps the row unchanged for
-    // the second.
+    // the second. It is the strongest one from the beginning: see `count_openings`.
     let id: Option<JobId> = scheduled_jobs::table
         .filter(scheduled_jobs::tenant_id.eq(tenant))
         .filter(scheduled_jobs::name.eq(name))
         .filter(scheduled_jobs::deleted_at.is_null())
         .select(scheduled_jobs::id)
-        .for_no_key_update()
+        .for_update()
         .get_result(conn)
         .await
         .optional()?;
@@ -214,6 +215,11 @@ impl Saving<'_> {
     ) -> Result<SavedJob, SaveError> {
         let Self { tenant, settings, writing: Writing { mode, source, change }, .. } = *self;
         let named = resolve_names(conn, tenant, settings, existing.as_ref()).await?;
+        if let Some(job) = &existing
+            && job.settings.overlap_policy != settings.overlap_policy
+        {
+            job_counters::count_openings(conn, tenant, job.id).await?;
+        }
         let now = database_clock::now(conn).await?;
         let created_at = existing.as_ref().map_or(now, |job| job.state.created_at);
         let timetable = settings.timetable(tenant, created_at, calendars)?;
@@ -327,7 +333,7 @@ impl Saving<'_> {
     }
 }
 
-/// Locked until the end of the transaction.
+/// The calendars in the settings, locked until the end of the transaction.
 pub(super) async fn calendars_of(
     conn: &mut Conn,
     tenant: TenantId,

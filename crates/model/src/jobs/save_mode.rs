@@ -2,6 +2,8 @@
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaveMode {
+    /// The job must not exist.
     Create,
+    /// An existing job is changed.
     Upsert,
 }

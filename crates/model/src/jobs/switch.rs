@@ -30,7 +30,7 @@ pub enum PauseEnd {
     /// The present end; without a pause, on resume.
     #[default]
     AsItIs,
-    /// On resume.
+    /// Ends on resume.
     Never,
     At(DateTime<Utc>),
 }
@@ -68,8 +68,9 @@ pub struct Pause<'a> {
 pub enum Switch<'a> {
     Pause(NewPause<'a>),
     Resume,
-    /// The job has no fire times from the time when it was disabled.
+    /// Starts the schedule; the job has no fire times from the time when it was disabled.
     Enable,
+    /// Stops the schedule permanently.
     Disable,
 }
 
@@ -208,7 +209,7 @@ impl PauseChange<'_> {
     }
 }
 
-/// `None` if no due fire is held.
+/// The position after the fires held by the pause are recorded; `None` if no due fire is held.
 async fn held(
     conn: &mut Conn,
     tenant: TenantId,

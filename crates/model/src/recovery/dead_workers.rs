@@ -11,6 +11,7 @@
 //! current settings. Nothing here searches `job_dispatch` itself for running runs: an index for
 //! that would cost every completion.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -21,7 +22,7 @@ use diesel::sql_types::{
 use diesel_async::RunQueryDsl;
 
 use crate::definitions::stored_json::stored_policy;
-use crate::running::attempts::{self, Ended};
+use crate::running::attempts::{self, Ended, JobColumns};
 use crate::{Conn, DbResult};
 use sched_domain::attempt::{Failures, OVERDUE_MARGIN, overdue_after};
 use sched_domain::ids::{ClaimToken, DispatchId, JobId, ProjectId, TenantId, WorkerId};
@@ -37,13 +38,16 @@ pub struct OpenAttempt {
     pub job_name: String,
     pub token: ClaimToken,
     pub attempt: u32,
+    /// Failures of earlier attempts.
     pub failures: Failures,
     pub claimed_at: DateTime<Utc>,
     /// The database's clock at the query.
     pub now: DateTime<Utc>,
     pub worker_id: WorkerId,
-    /// Of the job or its function; `None` for the default.
+    /// Retry policy of the job or its function; `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
+    /// See [`JobColumns::is_apart`].
+    pub is_apart: bool,
 }
 
 impl OpenAttempt {
@@ -52,17 +56,29 @@ impl OpenAttempt {
     pub fn running_for(&self) -> Duration {
         (self.now - self.claimed_at).to_std().unwrap_or_default()
     }
+
+    #[must_use]
+    pub fn job_columns(&self) -> Arc<JobColumns> {
+        Arc::new(JobColumns {
+            name: self.job_name.clone(),
+            project_id: self.project_id,
+            is_apart: self.is_apart,
+        })
+    }
 }
 
 #[derive(Debug, Clone)]
 pub struct OverdueAttempt {
     pub attempt: OpenAttempt,
+    /// Time-out of the attempt and its grace period.
     pub limit: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct PendingRecovery {
+    /// Workers with an expired lease that are not OFFLINE yet.
     pub silent_workers: bool,
+    /// Claims of OFFLINE workers.
     pub claims_of_the_lost: bool,
 }
 
@@ -81,12 +97,13 @@ pub(crate) struct Row {
     now: DateTime<Utc>,
     worker_id: WorkerId,
     retry_policy: Option<serde_json::Value>,
+    is_apart: bool,
 }
 
 #[rustfmt::skip]
 pub(crate) type Columns = (
     SqlUuid, SqlUuid, Nullable<SqlUuid>, SqlUuid, Text, BigInt, Int4, Int4, Int4, Timestamptz, Timestamptz, SqlUuid,
-    Nullable<Jsonb>,
+    Nullable<Jsonb>, Bool,
 );
 
 impl Row {
@@ -107,6 +124,7 @@ impl Row {
             claimed_at: self.claimed_at,
             now: self.now,
             worker_id: self.worker_id,
+            is_apart: self.is_apart,
         }
     }
 }
@@ -128,8 +146,8 @@ statement! {
 /// Whether a worker may recover in this transaction: there is no leader, or the leader has been
 /// silent for `silence`, and no other worker recovers.
 ///
-/// It does not fence. A leader may return a moment later; then both end attempts under their claim
-/// tokens, and each attempt ends once.
+/// The check saves work but does not fence. A leader may return a moment later; then both end
+/// attempts under their claim tokens, and each attempt ends once.
 pub async fn may_recover_alone(conn: &mut Conn, silence: Duration) -> DbResult<bool> {
     Ok(Alone { seconds: silence.as_secs_f64() }.get_result(conn).await?)
 }
@@ -148,6 +166,7 @@ statement! {
     LostAttempts = "dead_workers/recovery_lost_attempts.sql", (limit: i64 as BigInt) -> Columns
 }
 
+/// Attempts of OFFLINE workers, at most `limit`.
 pub async fn lost_attempts(conn: &mut Conn, limit: i64) -> DbResult<Vec<OpenAttempt>> {
     let rows: Vec<Row> = LostAttempts { limit }.load(conn).await?;
     Ok(rows.into_iter().map(Row::into_open).collect())
@@ -199,7 +218,7 @@ pub async fn unknown_claims(
 #[derive(Debug, Clone)]
 pub struct StrayAttempt {
     pub attempt: OpenAttempt,
-    /// OFFLINE or not registered.
+    /// Whether the worker is OFFLINE or not registered.
     pub is_worker_gone: bool,
 }
 

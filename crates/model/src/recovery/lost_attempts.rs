@@ -13,22 +13,23 @@ use serde_json::json;
 use crate::events::append::{self, NewEvent};
 use crate::recovery::dead_workers::{self, OpenAttempt};
 use crate::running::attempts::{Ended, Record, status_after};
+use crate::running::job_counters;
 use crate::{Conn, DbResult, connection::notify, dispatching::tick, transact};
 use sched_domain::attempt::{AttemptDecision, AttemptEnd, AttemptOutcome, POISON_AFTER_LOSSES, decide};
 use sched_domain::ids::{DispatchId, InstanceId, Term, WorkerId, execution_id};
 use sched_domain::retry::RetryPolicy;
 use sched_domain::run_state::DispatchStatus;
 
-/// Attempts that one transaction ends.
+/// Maximum number of attempts of dead workers that one transaction ends.
 const BATCH: i64 = 500;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Its worker was marked OFFLINE after this silence.
+    /// The worker was marked OFFLINE after this silence.
     WorkerLost { lease: Duration },
-    /// Its worker is alive, but neither ended nor killed it in time.
+    /// The worker is alive, but neither ended nor killed the attempt within the time limit.
     Overdue {
-        /// Includes the grace.
+        /// Includes the grace period.
         limit: Duration,
     },
     /// No claim names it, and its worker is gone or its time limit exceeded.
@@ -84,7 +85,7 @@ pub struct Lost {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Losses {
-    /// For jobs without a policy.
+    /// Maximum attempts of jobs without a policy.
     pub max_attempts: u32,
 }
 
@@ -128,6 +129,7 @@ impl Lost {
             dispatch_id: attempt.dispatch_id,
             tenant_id: attempt.tenant_id,
             job_id: attempt.job_id,
+            job: attempt.job_columns(),
             token: attempt.token,
             outcome: AttemptOutcome::Lost,
             verdict: self.verdict,
@@ -213,7 +215,7 @@ pub enum Recoverer {
 }
 
 impl Recoverer {
-    /// Valid for the length of the transaction.
+    /// Whether the process may recover; valid until the end of the transaction.
     async fn may(self, conn: &mut Conn, lease: Duration) -> DbResult<bool> {
         match self {
             Self::Leader { instance, term } => tick::fence(conn, instance, term).await.map(|_at| true),
@@ -237,8 +239,9 @@ impl Recovery {
     ///
     /// These are separate transactions, because every transaction locks jobs before workers; if the
     /// process dies between them, the next recovery does the rest. Each transaction begins with the
-    /// permission check. It covers every OFFLINE worker that still has claims, so recovery does not
-    /// depend on seeing the loss.
+    /// permission check, and changes nothing without the permission. Recovery covers every OFFLINE
+    /// worker that still has claims, so it does not depend on seeing the moment of the loss. At the
+    /// end it counts the ends of attempts ([`job_counters`]); a failed count changes nothing else.
     ///
     /// # Errors
     /// The term is over, or the database failed.
@@ -264,7 +267,17 @@ impl Recovery {
                 break;
             }
         }
-        notify(conn, recovered).await;
+        if recovered != Recovered::default() {
+            notify(conn, recovered).await;
+            // Without a leader, no other process counts these ends soon, nor earlier ends of the dead
+            // worker.
+            if let Err(error) = job_counters::count_and_notify(conn).await {
+                tracing::debug!(
+                    error = error.with_causes(),
+                    "counting ends failed; the next count includes them"
+                );
+            }
+        }
         Ok(recovered)
     }
 
@@ -285,9 +298,6 @@ impl Recovery {
 
 /// Notifies the processes that can continue.
 async fn notify(conn: &mut Conn, recovered: Recovered) {
-    if recovered == Recovered::default() {
-        return;
-    }
     if let Err(error) = notify::dispatches_wait_again(conn).await {
         tracing::debug!(
             error = error.with_causes(),

@@ -18,14 +18,14 @@ use sched_domain::attempt::{OVERDUE_MARGIN, overdue_after};
 use sched_domain::ids::{DispatchId, WorkerId};
 use sched_domain::run_state::DispatchStatus;
 
-/// As in the schedulers' settings.
+/// Limits as in the settings of the schedulers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
     /// Silence before a worker is marked OFFLINE, unless its own lease is longer.
     pub worker_lease: Duration,
     /// Minimum limit of an attempt whose claim has none.
     pub unknown_limit: Duration,
-    /// For jobs without a policy.
+    /// Maximum attempts of jobs without a policy.
     pub max_attempts: u32,
 }
 
@@ -53,8 +53,8 @@ statement! {
     ) -> (Columns, Text, Nullable<Text>, Bool, Bool, Bool, Double)
 }
 
-/// Reads the whole table `job_dispatch`. Call it in a transaction of the installation; in one of a
-/// tenant it finds nothing.
+/// Stuck attempts, at most `limit`. Reads the whole table `job_dispatch`. Call it in a transaction
+/// of the installation; in one of a tenant it finds nothing.
 pub async fn find(conn: &mut Conn, thresholds: Thresholds, limit: i64) -> DbResult<Vec<StuckAttempt>> {
     let Thresholds { worker_lease, unknown_limit, max_attempts } = thresholds;
     let statement = Stuck {

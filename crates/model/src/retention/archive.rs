@@ -28,9 +28,9 @@ statement! {
 
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct DetachedMonth {
-    /// With its schema, such as `history_archive.events_y2026m01`.
+    /// Name of the table with its schema, such as `history_archive.events_y2026m01`.
     pub name: String,
-    /// Distinguishes tables of the same name.
+    /// OID of the table: another table of the same name has another.
     pub oid: i64,
     pub blocks: i64,
     read: String,
@@ -54,7 +54,7 @@ pub async fn months(conn: &mut Conn) -> DbResult<Vec<DetachedMonth>> {
     Ok(Months {}.load(conn).await?)
 }
 
-/// The rows in `count` blocks from `first` on, as lines of JSON.
+/// The rows in `count` blocks from `first` on, each as one line of JSON.
 pub async fn rows(conn: &mut Conn, month: &DetachedMonth, first: i64, count: i64) -> DbResult<Vec<String>> {
     let (from, to) = range(first, count);
     let lines: Vec<ArchiveLine> =
@@ -62,7 +62,8 @@ pub async fn rows(conn: &mut Conn, month: &DetachedMonth, first: i64, count: i64
     Ok(lines.into_iter().map(|line| line.line).collect())
 }
 
-/// Rows of the month; each statement reads only `step` blocks, so that none takes long.
+/// Number of rows of the month, counted in statements that each read `step` blocks, so that none
+/// takes long.
 pub async fn count(conn: &mut Conn, month: &DetachedMonth, step: i64) -> DbResult<u64> {
     let (mut rows, mut first, step) = (0, 0, step.max(1));
     while first < month.blocks {
@@ -78,7 +79,7 @@ pub async fn count(conn: &mut Conn, month: &DetachedMonth, step: i64) -> DbResul
     Ok(rows)
 }
 
-/// Row addresses: inclusive start, exclusive end.
+/// Row addresses of `count` blocks from `first` on: inclusive start, exclusive end.
 fn range(first: i64, count: i64) -> (String, String) {
     (format!("({first},0)"), format!("({},0)", first.saturating_add(count)))
 }

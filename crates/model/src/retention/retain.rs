@@ -32,8 +32,9 @@ use sched_domain::retention::Cutoffs;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page<P> {
-    /// `None` after the last page.
+    /// Start of the next page; `None` after the last one.
     pub next: Option<P>,
+    /// Number of rows that were deleted or cleared.
     pub deleted: u64,
 }
 
@@ -106,8 +107,8 @@ statement! {
     Answers = "retain/retention_answers.sql", (before: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> BigInt
 }
 
-/// Deletes up to `limit` stored responses from before `before`. The same request then counts as
-/// new.
+/// Deletes up to `limit` stored responses from before `before`; returns their number. The same
+/// request then counts as new.
 pub async fn answers(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbResult<u64> {
     let deleted: i64 = Answers { before, limit }.get_result(conn).await?;
     Ok(u64::try_from(deleted).unwrap_or(0))
@@ -129,6 +130,7 @@ pub struct DeletedRows {
 }
 
 impl DeletedRows {
+    /// Whether a limit was reached, so that there may be more rows.
     #[must_use]
     pub fn may_be_more(&self, limit: i64) -> bool {
         let most = self.entries.max(self.terms).max(self.workers);
@@ -154,6 +156,7 @@ pub struct Strays {
 }
 
 impl Strays {
+    /// Whether a limit was reached, so that there may be more rows.
     #[must_use]
     pub fn may_be_more(&self, limit: i64) -> bool {
         let limit = u64::try_from(limit).unwrap_or(0);
@@ -178,8 +181,8 @@ statement! {
     Live = "retain/retention_live.sql", (limit: i64 as BigInt) -> BigInt
 }
 
-/// Deletes the live output of up to `limit` ended attempts: that of workers that died. Workers
-/// delete their own.
+/// Deletes the live output of up to `limit` ended attempts, and returns their number. Workers
+/// delete their own; this covers workers that died.
 pub async fn live(conn: &mut Conn, limit: i64) -> DbResult<u64> {
     let attempts: i64 = Live { limit }.get_result(conn).await?;
     Ok(u64::try_from(attempts).unwrap_or(0))

@@ -1,11 +1,13 @@
-//! Ends attempts: one transaction writes the state of the run, its history, its output and the
-//! job's counters.
+//! Ends attempts: one transaction writes the state of the run, its history, its output and its
+//! events.
 //!
 //! The statements are set-based and end any number of attempts at once. The claim token fences each
-//! attempt: an attempt that lost its claim changes nothing, and its caller learns so. The job rows
-//! are locked first, in order, so two workers that end attempts of the same jobs cannot deadlock.
+//! attempt: an attempt that lost its claim changes nothing, and its caller learns so. The job is not
+//! locked; [`super::job_counters`] counts the ends later. If the process dies in between, the next
+//! count includes them.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -13,20 +15,30 @@ use diesel::sql_types::{Array, BigInt, Bool, Int4, Jsonb, Nullable, Text, Timest
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
+use crate::running::job_counters;
 use crate::{
     Conn, DbError, DbResult,
     connection::{notify, transaction},
-    dispatching::overlap_queue,
 };
 use sched_domain::attempt::{AttemptDecision, AttemptOutcome};
-use sched_domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId};
+use sched_domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, ProjectId, TenantId};
 use sched_domain::run_state::{DispatchEvent, DispatchStatus};
+
+/// The columns of a job that history and events of an attempt contain, as of the claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobColumns {
+    pub name: String,
+    pub project_id: Option<ProjectId>,
+    /// Its history is in schema `maintenance`.
+    pub is_apart: bool,
+}
 
 #[derive(Debug, Clone)]
 pub struct Ended {
     pub dispatch_id: DispatchId,
     pub tenant_id: TenantId,
     pub job_id: JobId,
+    pub job: Arc<JobColumns>,
     pub token: ClaimToken,
     pub outcome: AttemptOutcome,
     pub verdict: AttemptDecision,
@@ -49,37 +61,30 @@ pub struct Record {
     pub started_at: DateTime<Utc>,
     /// By a monotonic clock; zero if released before its start.
     pub duration: Duration,
-    /// Of a process, or the HTTP status.
+    /// Exit code of a process, or HTTP status.
     pub exit_code: Option<i32>,
     pub result: Option<serde_json::Value>,
-    /// Stable for programs.
+    /// Class of the error; stable for programs.
     pub error_class: Option<String>,
     pub error_message: Option<String>,
     pub traceback: Option<String>,
-    /// A JSON object of the handler's numbers.
+    /// A JSON object of the numbers that the handler reported.
     pub metrics: Option<serde_json::Value>,
     pub output: Vec<OutputChunk>,
-    /// All written bytes, kept or not.
+    /// All bytes that the attempt wrote, kept or not.
     pub output_bytes: i64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputChunk {
+    /// `stdout`, `stderr` or `log`.
     pub stream: &'static str,
-    /// From 0.
+    /// Position in the stream, from 0.
     pub chunk: i32,
     /// Contains no NUL.
     pub content: String,
-    /// Bytes before this chunk that were not kept.
+    /// Bytes between the previous chunk and this one that were not kept.
     pub dropped_bytes: i64,
-}
-
-statement! {
-    /// Locks jobs in order, and reads the columns for history and dependents.
-    LockJobs<'a> = "attempts/attempts_lock_jobs.sql", (
-        tenants: &'a [Uuid] as Array<SqlUuid>,
-        jobs: &'a [Uuid] as Array<SqlUuid>,
-    ) -> (SqlUuid, SqlUuid, Nullable<SqlUuid>, Bool, Bool, Text)
 }
 
 statement! {
@@ -100,12 +105,11 @@ statement! {
         output_bytes: &'a [i64] as Array<BigInt>,
         projects: &'a [Option<Uuid>] as Array<Nullable<SqlUuid>>,
         is_apart: &'a [bool] as Array<Bool>,
-        has_dependents: &'a [bool] as Array<Bool>,
         has_started: &'a [bool] as Array<Bool>,
-        job_names: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        job_names: &'a [&'a str] as Array<Text>,
         tracebacks: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         metrics: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
-    ) -> (Nullable<SqlUuid>, Nullable<BigInt>, SqlUuid, SqlUuid, Bool, Bool, Nullable<Text>)
+    ) -> (SqlUuid, BigInt, Text, Bool, Bool)
 }
 
 statement! {
@@ -139,12 +143,6 @@ pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> D
         Ok::<_, DbError>(written)
     })
     .await?;
-    if let Err(error) = notify::dispatches_waiting(conn, &written.released_queues).await {
-        tracing::debug!(
-            error = error.with_causes(),
-            "notifying the workers failed; they find the work at their next poll"
-        );
-    }
     if written.has_dependents
         && let Err(error) = notify::jobs_ended(conn).await
     {
@@ -153,9 +151,15 @@ pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> D
             "notifying the leader failed; it finds the ended jobs at its next poll"
         );
     }
+    if written.has_overlap_queue
+        && let Err(error) = job_counters::count_and_notify(conn).await
+    {
+        tracing::debug!(error = error.with_causes(), "counting ends failed; the leader counts them");
+    }
     Ok(written.held)
 }
 
+/// Deletes claims whose runs have all ended.
 pub async fn release_claims(conn: &mut Conn, claims: &[i64]) -> DbResult<()> {
     ReleaseClaims { claims }.execute(conn).await?;
     Ok(())
@@ -163,68 +167,38 @@ pub async fn release_claims(conn: &mut Conn, claims: &[i64]) -> DbResult<()> {
 
 #[derive(Debug, Default)]
 pub(crate) struct Written {
+    /// Runs whose claim held.
     pub(crate) held: Vec<DispatchId>,
-    /// A requested cancellation may have changed them.
+    /// New states of these runs; a requested cancellation may have changed them.
     pub(crate) states: Vec<(DispatchId, DispatchStatus)>,
-    /// Queues that received runs from the jobs' overlap queue.
-    pub(crate) released_queues: Vec<String>,
+    /// Count the ends after the commit, which releases queued runs of their jobs.
+    pub(crate) has_overlap_queue: bool,
     pub(crate) has_dependents: bool,
 }
 
-/// [`end`] within the caller's transaction, which may hold locks on schedulers but not yet on jobs.
+/// [`end`] within the caller's transaction.
 pub(crate) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbResult<Written> {
     if ended.is_empty() {
         return Ok(Written::default());
     }
-    let jobs = lock_jobs(conn, ended).await?;
-    let rows = write_ends(conn, ended, &jobs).await?;
-    let held: HashSet<(DispatchId, ClaimToken)> = rows.iter().filter_map(|row| row.0.zip(row.1)).collect();
+    let rows = write_ends(conn, ended).await?;
+    let held: HashSet<(DispatchId, ClaimToken)> = rows.iter().map(|row| (row.0, row.1)).collect();
     store_output(conn, ended, &held).await?;
-    let lines: Vec<(TenantId, JobId)> = rows.iter().filter(|row| row.4).map(|row| (row.2, row.3)).collect();
-    let released_queues = overlap_queue::release(conn, &lines).await?;
     Ok(Written {
-        states: rows.iter().filter_map(|row| row.0.zip(row.6)).collect(),
+        states: rows.iter().map(|row| (row.0, row.2)).collect(),
         held: held.into_iter().map(|(id, _)| id).collect(),
-        released_queues,
-        has_dependents: rows.iter().any(|row| row.5),
+        has_dependents: rows.iter().any(|row| row.3),
+        has_overlap_queue: rows.iter().any(|row| row.4),
     })
 }
 
-/// Read under the job's lock.
-#[derive(Debug, Clone)]
-struct LockedJob {
-    name: String,
-    project_id: Option<Uuid>,
-    /// Its history is in schema `maintenance`.
-    is_apart: bool,
-    has_dependents: bool,
-}
+/// Run, claim token and new state of an ended attempt; whether any ended run has dependents, and
+/// whether its job has queued runs.
+type EndedRow = (DispatchId, ClaimToken, DispatchStatus, bool, bool);
 
-/// In order, before any other lock.
-async fn lock_jobs(conn: &mut Conn, ended: &[Ended]) -> DbResult<HashMap<(Uuid, Uuid), LockedJob>> {
-    let named: BTreeSet<(Uuid, Uuid)> = ended.iter().map(|e| (e.tenant_id.0, e.job_id.0)).collect();
-    let (tenants, jobs): (Vec<Uuid>, Vec<Uuid>) = named.into_iter().unzip();
-    let rows: Vec<(Uuid, Uuid, Option<Uuid>, bool, bool, String)> =
-        LockJobs { tenants: &tenants, jobs: &jobs }.load(conn).await?;
-    let locked = rows.into_iter().map(|(tenant, id, project_id, is_apart, has_dependents, name)| {
-        ((tenant, id), LockedJob { name, project_id, is_apart, has_dependents })
-    });
-    Ok(locked.collect())
-}
-
-/// Run, claim token and new state of an ended attempt; or none of these, and whether the job has
-/// queued runs and dependents.
-type EndedRow = (Option<DispatchId>, Option<ClaimToken>, TenantId, JobId, bool, bool, Option<DispatchStatus>);
-
-async fn write_ends(
-    conn: &mut Conn,
-    ended: &[Ended],
-    jobs: &HashMap<(Uuid, Uuid), LockedJob>,
-) -> DbResult<Vec<EndedRow>> {
+/// The runs of a deleted job are gone: nothing is written for them.
+async fn write_ends(conn: &mut Conn, ended: &[Ended]) -> DbResult<Vec<EndedRow>> {
     let records = || ended.iter().map(|e| &e.record);
-    // The runs of a deleted job are gone: nothing is written for them.
-    let of_jobs: Vec<Option<&LockedJob>> =
-        ended.iter().map(|e| jobs.get(&(e.tenant_id.0, e.job_id.0))).collect();
     let rows = End {
         dispatches: &ended.iter().map(|e| e.dispatch_id.0).collect::<Vec<_>>(),
         tokens: &ended.iter().map(|e| e.token.0).collect::<Vec<_>>(),
@@ -240,14 +214,10 @@ async fn write_ends(
         error_classes: &records().map(|r| r.error_class.as_deref()).collect::<Vec<_>>(),
         error_messages: &records().map(|r| r.error_message.as_deref()).collect::<Vec<_>>(),
         output_bytes: &records().map(|r| r.output_bytes).collect::<Vec<_>>(),
-        projects: &of_jobs.iter().map(|job| job.and_then(|job| job.project_id)).collect::<Vec<_>>(),
-        is_apart: &of_jobs.iter().map(|job| job.is_some_and(|job| job.is_apart)).collect::<Vec<_>>(),
-        has_dependents: &of_jobs
-            .iter()
-            .map(|job| job.is_some_and(|job| job.has_dependents))
-            .collect::<Vec<_>>(),
+        projects: &ended.iter().map(|e| e.job.project_id.map(|id| id.0)).collect::<Vec<_>>(),
+        is_apart: &ended.iter().map(|e| e.job.is_apart).collect::<Vec<_>>(),
         has_started: &ended.iter().map(Ended::has_started).collect::<Vec<_>>(),
-        job_names: &of_jobs.iter().map(|job| job.map(|job| job.name.as_str())).collect::<Vec<_>>(),
+        job_names: &ended.iter().map(|e| e.job.name.as_str()).collect::<Vec<_>>(),
         tracebacks: &records().map(|r| r.traceback.as_deref()).collect::<Vec<_>>(),
         metrics: &records().map(|r| r.metrics.as_ref()).collect::<Vec<_>>(),
     }
@@ -298,7 +268,8 @@ pub async fn was_ended(
     Ok(WasEnded { executions: &executions, since }.load(conn).await?)
 }
 
-/// A verdict never holds an event that a running run refuses.
+/// State of a running run after an event. A decision never holds an event that a running run
+/// refuses.
 pub(crate) fn status_after(event: DispatchEvent) -> DispatchStatus {
     DispatchStatus::InProgress.apply(event).unwrap_or(DispatchStatus::DeadLetter)
 }

@@ -10,9 +10,13 @@
 //! history. It writes the claim to `worker_claims` in the same commit: recovery finds the work of a
 //! lost worker there, without an index on running rows. [`claim_limited`] serves queues with
 //! limits, so only they pay for limits, and all queues of tenants with a quota of running runs. An
-//! idle worker that receives a notification tries the small statement [`claim_lone`] first.
+//! idle worker that receives a notification tries the small statement [`claim_lone`] first. The
+//! three are heads before one common end, `claim_end.sql`, which explains the two parts.
+
+mod turn;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -23,26 +27,32 @@ use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
 use crate::definitions::stored_json::stored_policy;
-use crate::{Conn, DbError, DbResult, connection::transaction, transact};
+use crate::running::attempts::JobColumns;
+use crate::{
+    Conn, DbError, DbResult,
+    connection::{pipelined::Pipelined, transaction},
+    transact,
+};
 use sched_domain::attempt::Failures;
-use sched_domain::ids::{ClaimToken, DispatchId, JobId, TenantId, WorkerId};
+use sched_domain::ids::{ClaimToken, DispatchId, JobId, ProjectId, TenantId, WorkerId};
 use sched_domain::job;
 use sched_domain::retry::RetryPolicy;
 use sched_domain::run_state::Trigger;
 
-/// With all data to run and finish it.
+/// A claimed run, with all data needed to run and finish it.
 #[derive(Debug, Clone)]
 pub struct Claimed {
-    /// See [`super::attempts::end`].
+    /// Id of the claim statement; see [`super::attempts::end`].
     pub claim_id: i64,
     pub dispatch_id: DispatchId,
     pub tenant_id: TenantId,
     pub job_id: JobId,
-    pub job_name: String,
+    pub job: Arc<JobColumns>,
     /// Every write of this claim carries it.
     pub token: ClaimToken,
-    /// From 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
+    /// Failures of earlier attempts.
     pub failures: Failures,
     /// Fire time, or time of the manual trigger.
     pub scheduled_for: DateTime<Utc>,
@@ -50,6 +60,7 @@ pub struct Claimed {
     pub available_at: DateTime<Utc>,
     pub claimed_at: DateTime<Utc>,
     pub triggered_by: Trigger,
+    /// Whether the run is a catch-up for a misfire.
     pub is_catch_up: bool,
     pub args: serde_json::Value,
     /// W3C trace context of the run's creator.
@@ -57,8 +68,9 @@ pub struct Claimed {
     /// May be unknown to this program.
     pub handler_type: String,
     pub handler_config: serde_json::Value,
+    /// Time-out of the attempt.
     pub timeout: Duration,
-    /// Of the job or its function; `None` for the default.
+    /// Retry policy of the job or its function; `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
     /// The claim's queue, if it has a limit: it has room again when the attempt has ended. Empty,
     /// meaning any queue, if the tenant has a quota.
@@ -70,31 +82,45 @@ pub struct ClaimRequest<'a> {
     pub worker: WorkerId,
     pub queues: &'a [String],
     pub limit: u32,
-    /// The tenant at the end of the previous claim ([`ClaimOutcome::last`]); any tenant for the first.
+    /// The tenant with the last turn, because the previous claim ended with it
+    /// ([`ClaimOutcome::last`]). Any tenant for the first claim.
     pub last: TenantId,
+    /// The lease that the first run announces, in milliseconds: of a worker that announced a longer
+    /// one while it ran nothing, or recovery would wait for that. `None` renews nothing.
+    pub lease_ms: Option<i32>,
 }
 
 #[derive(Debug, Clone)]
 pub struct ClaimOutcome {
-    /// In the order of their start.
+    /// The claimed runs, in the order in which they should start.
     pub claimed: Vec<Claimed>,
     /// Tenants (limited queues, in [`claim_limited`]) with claimable runs. If there are several and
     /// the claim got less than the limit, some had less than their share, and the rest may have
     /// more.
     pub shared_by: u32,
+    /// The last tenant of this claim.
     pub last: TenantId,
+    /// Whether a run waits in a queue with a limit.
     pub has_limited: bool,
     /// When a queue with an exhausted rate has room again.
     pub room_in: Option<Duration>,
+    /// Time until a run that is not due yet (a retry) becomes claimable, if [`claim_unlimited`] took
+    /// fewer runs than it might. A hint, which may miss some runs.
+    pub next_claimable: Option<Duration>,
+    /// Whether the claim renewed the lease: with a run if [`ClaimRequest::lease_ms`] requests it, else
+    /// only if the latest renewal is a quarter of that lease ago.
+    pub is_renewed: bool,
 }
 
-/// The run's columns are NULL in the row that represents no run.
+/// One row of the result. The columns of a run are NULL in the row that represents no run.
 #[derive(Queryable)]
 struct Row {
     claim_id: Option<i64>,
     dispatch_id: Option<DispatchId>,
     tenant_id: Option<TenantId>,
     job_id: Option<JobId>,
+    project_id: Option<ProjectId>,
+    is_apart: Option<bool>,
     job_name: Option<String>,
     token: Option<ClaimToken>,
     attempt: Option<i32>,
@@ -117,30 +143,34 @@ struct Row {
     last: Option<Uuid>,
     has_limited: bool,
     room_in_ms: Option<i64>,
+    next_claimable_ms: Option<i64>,
+    is_renewed: bool,
 }
 
 #[rustfmt::skip]
 type Columns = (
-    Nullable<BigInt>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Text>, Nullable<BigInt>,
+    Nullable<BigInt>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Bool>, Nullable<Text>, Nullable<BigInt>,
     Nullable<Int4>, Nullable<Int4>, Nullable<Int4>,
     Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Text>, Nullable<Bool>,
     Nullable<Jsonb>, Nullable<Text>, Nullable<Text>, Nullable<Jsonb>, Nullable<Int4>, Nullable<Jsonb>, Nullable<Text>,
-    BigInt, Nullable<SqlUuid>, Bool, Nullable<BigInt>,
+    BigInt, Nullable<SqlUuid>, Bool, Nullable<BigInt>, Nullable<BigInt>, Bool,
 );
 
 statement! {
-    Claim<'a> = "claims/claim.sql", (
+    Claim<'a> = "claims/claim.sql" before "claims/claim_end.sql", (
         worker: WorkerId as SqlUuid,
         limit: i64 as BigInt,
         queues: &'a [String] as Array<Text>,
         last: TenantId as SqlUuid,
+        lease_ms: Option<i32> as Nullable<Int4>,
     ) -> Columns
 }
 
 statement! {
-    ClaimLone<'a> = "claims/claim_lone.sql", (
+    ClaimLone<'a> = "claims/claim_lone.sql" before "claims/claim_end.sql", (
         worker: WorkerId as SqlUuid,
         queues: &'a [String] as Array<Text>,
+        lease_ms: Option<i32> as Nullable<Int4>,
     ) -> Columns
 }
 
@@ -171,24 +201,50 @@ statement! {
 }
 
 statement! {
-    ClaimLimited<'a> = "claims/claim_limited.sql", (
+    ClaimLimited<'a> = "claims/claim_limited.sql" before "claims/claim_end.sql", (
         worker: WorkerId as SqlUuid,
         limit: i64 as BigInt,
         tenants: &'a [Uuid] as Array<SqlUuid>,
         queues: &'a [String] as Array<Text>,
+        lease_ms: Option<i32> as Nullable<Int4>,
     ) -> Columns
 }
 
 /// Claims runs, except from queues with limits. A worker that lost its lease claims nothing.
 ///
+/// Claims of a queue take turns: they run one after another, each with all queues of its request.
+///
 /// # Errors
-/// If the connection broke, the claim may have taken effect. The worker keeps its lease, so
+/// If the connection broke, or after another error, the claim may have taken effect. The worker keeps its lease, so
 /// recovery does not find these runs until the worker reports them: call
 /// [`crate::recovery::dead_workers::unknown_claims`].
 pub async fn claim_unlimited(conn: &mut Conn, request: &ClaimRequest<'_>) -> DbResult<ClaimOutcome> {
-    let &ClaimRequest { worker, queues, limit, last } = request;
-    let rows = Claim { worker, limit: limit.into(), queues, last }.load(conn).await;
+    let &ClaimRequest { worker, queues, limit, last, lease_ms } = request;
+    let claim = || Claim { worker, limit: limit.into(), queues, last, lease_ms };
+    if let Some(rows) = claim_in_turn(conn, claim()).await? {
+        return Ok(claim_outcome(rows, last));
+    }
+    tracing::debug!(?queues, "no turn in time; claiming without one");
+    let rows = claim().load(conn).await;
     Ok(claim_outcome(leave_read_only_on_error(conn, rows)?, last))
+}
+
+/// `None` if the turn did not come in time.
+async fn claim_in_turn(conn: &mut Conn, claim: Claim<'_>) -> DbResult<Option<Vec<Row>>> {
+    let begin = turn::begin(claim.queues);
+    let pipelined = Pipelined::new(conn);
+    let mut shared = pipelined.conn();
+    let (done, is_late) = match pipelined.begin_with(&begin, claim.load(&mut shared)).await {
+        Ok(rows) => (rows, false),
+        Err(error) => {
+            let is_late = matches!(error, DbError::TimedOut(_));
+            (Err(error), is_late)
+        }
+    };
+    match pipelined.end(done).await {
+        Err(_) if is_late => Ok(None),
+        done => done.map(Some),
+    }
 }
 
 /// Claims the run that is alone in `queues`, if exactly one waits there.
@@ -196,9 +252,15 @@ pub async fn claim_unlimited(conn: &mut Conn, request: &ClaimRequest<'_>) -> DbR
 /// For an idle worker that received a notification. It takes a fraction of the time of [`claim_unlimited`],
 /// which must follow, because the result does not show whether more runs wait. It takes only a run
 /// that [`claim_unlimited`] would take. If another run waits, even one that is not due yet, it takes nothing.
-pub async fn claim_lone(conn: &mut Conn, worker: WorkerId, queues: &[String]) -> DbResult<Option<Claimed>> {
-    let rows = ClaimLone { worker, queues }.load(conn).await;
-    Ok(leave_read_only_on_error(conn, rows)?.pop().and_then(Row::into_claimed))
+/// `lease_ms` is as in [`ClaimRequest`].
+pub async fn claim_lone(
+    conn: &mut Conn,
+    worker: WorkerId,
+    queues: &[String],
+    lease_ms: Option<i32>,
+) -> DbResult<ClaimOutcome> {
+    let rows = ClaimLone { worker, queues, lease_ms }.load(conn).await;
+    Ok(claim_outcome(leave_read_only_on_error(conn, rows)?, TenantId(Uuid::max())))
 }
 
 fn leave_read_only_on_error(conn: &mut Conn, rows: QueryResult<Vec<Row>>) -> DbResult<Vec<Row>> {
@@ -219,7 +281,7 @@ fn leave_read_only_on_error(conn: &mut Conn, rows: QueryResult<Vec<Row>>) -> DbR
 /// # Errors
 /// As [`claim_unlimited`].
 pub async fn claim_limited(conn: &mut Conn, request: &ClaimRequest<'_>) -> DbResult<ClaimOutcome> {
-    let &ClaimRequest { worker, queues, limit, last } = request;
+    let &ClaimRequest { worker, queues, limit, last, lease_ms } = request;
     let rows = transact(conn, "claim_limited", async |conn: &mut Conn| {
         let waiting: Vec<(Uuid, String, bool)> = LimitedWaiting { queues }.load(conn).await?;
         let free = lock_tenants(conn, &waiting).await?;
@@ -229,7 +291,7 @@ pub async fn claim_limited(conn: &mut Conn, request: &ClaimRequest<'_>) -> DbRes
         if queues.is_empty() {
             return Ok::<Vec<Row>, DbError>(Vec::new());
         }
-        Ok(ClaimLimited { worker, limit: limit.into(), tenants: &tenants, queues: &queues }
+        Ok(ClaimLimited { worker, limit: limit.into(), tenants: &tenants, queues: &queues, lease_ms }
             .load(conn)
             .await?)
     })
@@ -237,8 +299,8 @@ pub async fn claim_limited(conn: &mut Conn, request: &ClaimRequest<'_>) -> DbRes
     Ok(claim_outcome(rows, last))
 }
 
-/// Locks the tenants with a quota that no other claim has locked. Without other work, waits for one
-/// of them.
+/// Locks the tenants with a quota that no other claim has locked. Waits for one of them if there is
+/// no other work.
 async fn lock_tenants(conn: &mut Conn, waiting: &[(Uuid, String, bool)]) -> DbResult<Vec<Uuid>> {
     let with_quota = waiting.iter().filter(|(_, _, has_quota)| *has_quota).map(|(tenant, _, _)| *tenant);
     let tenants: Vec<Uuid> = with_quota.collect::<BTreeSet<_>>().into_iter().collect();
@@ -251,7 +313,7 @@ async fn lock_tenants(conn: &mut Conn, waiting: &[(Uuid, String, bool)]) -> DbRe
     Ok(vec![first])
 }
 
-/// Inserts missing rows.
+/// Locks the rows of queues, and inserts missing rows.
 async fn lock_queues(conn: &mut Conn, lanes: Vec<(Uuid, String)>) -> DbResult<(Vec<Uuid>, Vec<String>)> {
     let count = lanes.len();
     let (tenants, queues): (Vec<Uuid>, Vec<String>) = lanes.into_iter().unzip();
@@ -267,6 +329,7 @@ async fn lock_queues(conn: &mut Conn, lanes: Vec<(Uuid, String)>) -> DbResult<(V
     Ok(locked.into_iter().unzip())
 }
 
+/// [`claim_unlimited`] for a single claim: returns up to `limit` claimed runs of `queues`.
 pub async fn claim(
     conn: &mut Conn,
     worker: WorkerId,
@@ -274,33 +337,21 @@ pub async fn claim(
     limit: u32,
 ) -> DbResult<Vec<Claimed>> {
     let last = TenantId(Uuid::max());
-    Ok(claim_unlimited(conn, &ClaimRequest { worker, queues, limit, last }).await?.claimed)
+    Ok(claim_unlimited(conn, &ClaimRequest { worker, queues, limit, last, lease_ms: None }).await?.claimed)
 }
 
 fn claim_outcome(rows: Vec<Row>, last: TenantId) -> ClaimOutcome {
-    let (shared_by, last, has_limited, room_in) =
-        <[Row]>::first(&rows).map_or((0, last, false, None), |row| {
-            let room_in = row.room_in_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-            (row.shared_by, row.last.map_or(last, TenantId), row.has_limited, room_in)
-        });
+    let wait = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or(0));
+    let first = <[Row]>::first(&rows);
     ClaimOutcome {
+        shared_by: first.map_or(0, |row| u32::try_from(row.shared_by).unwrap_or(0)),
+        last: first.and_then(|row| row.last).map_or(last, TenantId),
+        has_limited: first.is_some_and(|row| row.has_limited),
+        room_in: first.and_then(|row| row.room_in_ms).map(wait),
+        next_claimable: first.and_then(|row| row.next_claimable_ms).map(wait),
+        is_renewed: first.is_some_and(|row| row.is_renewed),
         claimed: rows.into_iter().filter_map(Row::into_claimed).collect(),
-        shared_by: u32::try_from(shared_by).unwrap_or(0),
-        last,
-        has_limited,
-        room_in,
     }
-}
-
-statement! {
-    NextClaimable<'a> = "claims/claims_next_claimable.sql", (queues: &'a [String] as Array<Text>) -> Nullable<BigInt>
-}
-
-/// Time until a run that is not due yet (a retry) becomes claimable. A hint, which may miss some
-/// runs.
-pub async fn next_claimable(conn: &mut Conn, queues: &[String]) -> DbResult<Option<Duration>> {
-    let milliseconds: Option<i64> = NextClaimable { queues }.get_result(conn).await?;
-    Ok(milliseconds.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
 }
 
 impl Row {
@@ -313,7 +364,11 @@ impl Row {
             dispatch_id: self.dispatch_id?,
             tenant_id: self.tenant_id?,
             job_id: self.job_id?,
-            job_name,
+            job: Arc::new(JobColumns {
+                name: job_name,
+                project_id: self.project_id,
+                is_apart: self.is_apart?,
+            }),
             token: self.token?,
             attempt: count(self.attempt?),
             failures: Failures { retried: count(self.retry_count?), lost: count(self.lost_count?) },

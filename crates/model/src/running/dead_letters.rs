@@ -14,6 +14,7 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use crate::connection::database_clock;
+use crate::dispatching::arguments::RunArguments;
 use crate::dispatching::retries::{self, JobBar, RetriedJob, Retry, RetryOrder};
 use crate::schema::{dead_letters, job_dispatch, scheduled_jobs};
 use crate::{Conn, DbResult};
@@ -51,6 +52,8 @@ pub struct DeadDispatch {
     pub retry_count: i32,
     pub lost_count: i32,
     pub error_message: Option<String>,
+    /// Its own or those of its version of the job.
+    #[diesel(select_expression = RunArguments, select_expression_type = RunArguments)]
     pub args: serde_json::Value,
 }
 
@@ -67,15 +70,15 @@ pub struct Filter {
     pub state: State,
     pub job: Option<JobId>,
     pub without: Vec<JobId>,
-    /// Of the job when the run became a dead letter.
+    /// Project of the job when the run became a dead letter.
     pub project: Option<ProjectId>,
     pub queue: Option<String>,
-    /// Of the last attempt.
+    /// Error class of the last attempt.
     pub error_class: Option<String>,
     pub since: Option<DateTime<Utc>>,
     pub until: Option<DateTime<Utc>>,
     pub after: Option<DispatchId>,
-    /// By creation of the run.
+    /// Ordered by creation of the run, oldest first.
     pub oldest_first: bool,
 }
 
@@ -130,7 +133,7 @@ macro_rules! with_dispatch {
     };
 }
 
-/// By run id.
+/// Dead letters of the tenant, ordered by run id, at most `limit`.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -165,9 +168,10 @@ pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter) -> DbResu
 #[derive(Debug, Clone, Default)]
 pub struct Settled<T> {
     pub done: Vec<T>,
-    /// Runs that could not be retried.
+    /// Number of runs that could not be retried, by reason.
     pub barred: BTreeMap<JobBar, usize>,
     pub jobs: HashMap<JobId, RetriedJob>,
+    /// The last dead letter of the page, if more follow.
     pub next: Option<DispatchId>,
 }
 
@@ -207,7 +211,7 @@ pub struct DiscardOrder<'a> {
     pub reason: Option<&'a str>,
 }
 
-/// Call it in a transaction.
+/// Discards a page of open dead letters. Call it in a transaction.
 pub async fn discard_page(
     conn: &mut Conn,
     order: &DiscardOrder<'_>,
@@ -228,7 +232,7 @@ pub enum Discarded {
     NoSuchDeadLetter,
 }
 
-/// Call it in a transaction.
+/// Discards a dead letter. Call it in a transaction.
 pub async fn discard(conn: &mut Conn, order: &DiscardOrder<'_>, id: DispatchId) -> DbResult<Discarded> {
     use dead_letters as l;
     let found: Option<(Option<Settlement>, Option<DispatchId>)> = l::table
@@ -254,7 +258,7 @@ pub async fn discard(conn: &mut Conn, order: &DiscardOrder<'_>, id: DispatchId) 
 
 type Letter = (DispatchId, JobId);
 
-/// Newest first, and the last of them if more follow.
+/// The next open dead letters that match, newest first, and the last of them if more follow.
 async fn page(
     conn: &mut Conn,
     tenant: TenantId,
@@ -275,7 +279,8 @@ async fn page(
     Ok((rows, next))
 }
 
-/// Locks those still open, in order. The caller already holds needed locks on their jobs.
+/// Locks those that are still open, in order. If their jobs need a lock, the caller holds it
+/// already.
 async fn lock(conn: &mut Conn, tenant: TenantId, page: &[Letter]) -> DbResult<Vec<DispatchId>> {
     use dead_letters as l;
     let ids: Vec<DispatchId> = page.iter().map(|(id, _)| *id).collect();

@@ -15,7 +15,8 @@ use sched_domain::ids::{
 use sched_domain::run_state::Trigger;
 use sched_domain::trace::TraceContext;
 
-/// Longer than from any claim to the start of its attempt, including a step of a clock.
+/// Longer than any time between a claim and the start of its attempt, including a step of a clock
+/// between the two.
 const CLAIM_TO_START: TimeDelta = TimeDelta::hours(1);
 
 #[derive(Debug, Clone, Queryable)]
@@ -38,8 +39,8 @@ pub struct Execution {
     pub output_bytes: i64,
     pub worker_id: Option<WorkerId>,
     pub triggered_by: Trigger,
-    /// Of its run, empty if the run has none; `None` if the scheduler dispatched the run or it was
-    /// deleted.
+    /// Trace context of the run, empty if the run has none; `None` if the scheduler dispatched the
+    /// run or the run was deleted.
     pub traceparent: Option<String>,
     pub metrics: Option<serde_json::Value>,
     /// Read only with a single attempt: it may be long.
@@ -66,20 +67,20 @@ type Columns = (
 pub struct Filter {
     pub job: Option<JobId>,
     pub dispatch: Option<DispatchId>,
-    /// Empty for any outcome.
+    /// Any of these outcomes; empty for any outcome.
     pub status: &'static [AttemptOutcome],
     pub worker: Option<WorkerId>,
-    /// Of the job when the attempt ran.
+    /// Project of the job when the attempt ran.
     pub project: Option<ProjectId>,
-    /// Of the job now.
+    /// Function of the job now.
     pub function: Option<FunctionId>,
     pub triggered_by: Option<Trigger>,
-    /// Inclusive, by start.
+    /// Started at this time or later.
     pub since: Option<DateTime<Utc>>,
-    /// Exclusive, by start.
+    /// Started before this time.
     pub until: Option<DateTime<Utc>>,
     pub after: Option<ExecutionId>,
-    /// By claim time.
+    /// Ordered by claim time, oldest first.
     pub oldest_first: bool,
 }
 
@@ -134,8 +135,8 @@ pub async fn list(conn: &Conn, tenant: TenantId, filter: &Filter, limit: i64) ->
     })
 }
 
-/// Ids contain the time of the claim, shortly before the start, so older and newer attempts need
-/// not be read.
+/// Id bounds of a filter. Ids contain the time of the claim, shortly before the start, so older and
+/// newer attempts need not be read.
 fn bounds(filter: &Filter) -> (ExecutionId, ExecutionId) {
     let since_claim = filter.since.and_then(|since| since.checked_sub_signed(CLAIM_TO_START));
     let until_claim = filter.until.and_then(|until| until.checked_add_signed(CLAIM_TO_START));
@@ -148,7 +149,8 @@ fn bounds(filter: &Filter) -> (ExecutionId, ExecutionId) {
     }
 }
 
-/// The attempts of a run are found through its job.
+/// The job of the filter. The attempts of a run are found through its job, as long as the run
+/// exists.
 async fn job_of(conn: &Conn, tenant: TenantId, filter: &Filter) -> DbResult<Option<JobId>> {
     match (filter.job, filter.dispatch) {
         (None, Some(dispatch)) => Ok(job_dispatch::table

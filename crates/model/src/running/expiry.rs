@@ -1,9 +1,10 @@
 //! Expiry: runs that no worker started in time, and queues without a live worker.
 //!
 //! A run may have a time by which its first attempt must start. Claims skip a run after that time,
-//! and [`expire`] closes it. A table stores the unserved queues, so each begin and end is reported
-//! once, whichever leader notices it. Every write belongs into a fenced transaction. If it rolls
-//! back, for example because the process died, the next check finds the same work.
+//! and [`expire`] closes it, so no run starts too late or stays open forever. A table stores the
+//! unserved queues, so each begin and end is reported once, whichever leader notices it. Every
+//! write belongs into a fenced transaction. If it rolls back, for example because the process died,
+//! the next check finds the same work.
 
 use std::time::Duration;
 
@@ -24,11 +25,12 @@ pub struct Expired {
     pub job_name: String,
     pub queue: String,
     pub scheduled_for: DateTime<Utc>,
-    /// When it became claimable.
+    /// From this time on a worker could have started the run.
     pub available_at: DateTime<Utc>,
+    /// A worker had to start the run before this time.
     pub expires_at: DateTime<Utc>,
     pub message: String,
-    /// The job has queued runs, and maybe room for one now.
+    /// Whether the job has queued runs and may have room for one now.
     pub has_line: bool,
 }
 
@@ -48,13 +50,16 @@ pub async fn expire(conn: &mut Conn, limit: i64) -> DbResult<Vec<Expired>> {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PendingExpiry {
+    /// Whether [`expire`] has work.
     pub has_expired: bool,
+    /// Queues that are unserved now, by name.
     pub unserved: Vec<String>,
-    /// According to the table.
+    /// Queues that are unserved according to the table, by name.
     pub noted: Vec<String>,
 }
 
 impl PendingExpiry {
+    /// Whether the table is up to date.
     #[must_use]
     pub fn is_noted(&self) -> bool {
         self.unserved == self.noted
@@ -95,7 +100,7 @@ pub struct UnservedQueue {
 pub struct ServedQueue {
     pub queue: String,
     pub since: DateTime<Utc>,
-    /// Otherwise no run waits in it.
+    /// Whether a worker serves the queue now; otherwise no run waits in it.
     pub has_live_worker: bool,
 }
 

@@ -25,13 +25,13 @@ pub struct LiveUpdate {
     pub pieces: Vec<Piece>,
     /// Pieces before this number are deleted, so that only the latest output stays.
     pub keep_from: i64,
-    /// The percentage, if known, and a message.
+    /// New progress: the percentage, if known, and a message.
     pub progress: Option<(Option<f32>, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Among all pieces of the attempt, from 1.
+    /// Position among all pieces of the attempt, from 1.
     pub seq: i64,
     pub stream: &'static str,
     /// Bytes of the stream before this piece.
@@ -56,7 +56,8 @@ statement! {
     ) -> BigInt
 }
 
-/// Returns the claims that held. Writing the same again changes nothing.
+/// Writes output and progress; returns the claims that held. Writing the same again changes
+/// nothing.
 pub async fn write(conn: &mut Conn, updates: &[LiveUpdate]) -> DbResult<Vec<ClaimToken>> {
     let pieces = || updates.iter().flat_map(|t| t.pieces.iter().map(move |piece| (t.token.0, piece)));
     let held = Write {
@@ -139,6 +140,7 @@ statement! {
     )
 }
 
+/// The present state of a run of the tenant, if the run exists.
 pub async fn followed_run(
     conn: &mut Conn,
     tenant: TenantId,
@@ -172,7 +174,7 @@ pub struct LivePiece {
     pub content: String,
 }
 
-/// The SQL text contains the same number.
+/// Maximum number of pieces that [`pieces`] returns; the SQL text contains the same number.
 pub const PIECES_AT_ONCE: usize = 200;
 
 statement! {
@@ -184,7 +186,8 @@ statement! {
     ) -> (BigInt, Text, BigInt, Text)
 }
 
-/// The pieces after `after` (0 for all) of this claim's attempt.
+/// A page of the output that the attempt of this claim has written after the piece `after` (0 for
+/// all).
 pub async fn pieces(
     conn: &mut Conn,
     tenant: TenantId,
@@ -212,7 +215,7 @@ statement! {
     ) -> (SqlUuid, Int4, Text, Nullable<Text>)
 }
 
-/// From the attempt `from` on, oldest first, at most a hundred.
+/// Finished attempts of a run from `from` on, oldest first, at most a hundred.
 pub async fn finished(
     conn: &mut Conn,
     tenant: TenantId,

@@ -24,7 +24,7 @@ use sched_domain::instance::WorkerStatus;
 #[derive(Debug, Clone, Insertable)]
 #[diesel(table_name = worker_registration, check_for_backend(diesel::pg::Pg))]
 pub struct NewWorker {
-    /// Random; new when the process started or lost its lease.
+    /// Random id, generated when the process started or lost its lease.
     pub worker_id: WorkerId,
     /// A label.
     pub hostname: String,
@@ -33,9 +33,9 @@ pub struct NewWorker {
     pub process_id: i32,
     pub version: String,
     pub queues: Vec<String>,
-    /// Maximum of concurrent runs.
+    /// Maximum number of concurrent runs.
     pub concurrency: i32,
-    /// How long the worker trusts itself without a heartbeat; it is not marked OFFLINE earlier.
+    /// Time in milliseconds without a renewal before which the worker is not marked OFFLINE.
     pub lease_ms: i32,
 }
 
@@ -64,16 +64,23 @@ pub struct Beat {
     pub status: WorkerStatus,
     pub running: i32,
     pub jobs_processed: i64,
+    /// As [`NewWorker::lease_ms`]: longer for a worker that runs nothing.
+    pub lease_ms: i32,
+    /// The answer counts at most this many living workers with a common queue.
+    pub count_up_to: i32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BeatOutcome {
     Renewed {
         drain_requested: bool,
-        /// Since the leader's last heartbeat, by the database's clock; `None` without a leader.
+        /// Time since the leader's last heartbeat, by the database's clock; `None` without a
+        /// leader.
         leader_silence: Option<Duration>,
+        /// Number of living workers with a common queue, this one included.
+        living: i32,
     },
-    /// Kill all work: other workers may run it.
+    /// The lease is lost: the worker must kill all work, because other workers may run it.
     LeaseLost,
 }
 
@@ -81,11 +88,12 @@ pub enum BeatOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Predecessor {
     pub worker_id: WorkerId,
-    /// A drain was requested, as far as the process knew.
+    /// Whether an operator had requested a drain, as far as the process knew.
     pub was_draining: bool,
 }
 
-/// If the previous id was draining, the new one drains too; returns whether it does.
+/// Registers a worker. If the previous id was draining, the new one drains too; returns whether it
+/// does.
 pub async fn register(conn: &mut Conn, worker: &NewWorker, before: Option<Predecessor>) -> DbResult<bool> {
     use worker_registration as w;
     transaction::transact(conn, "register_worker", async |conn: &mut Conn| {
@@ -128,7 +136,7 @@ pub async fn by_id(conn: &mut Conn, id: WorkerId) -> DbResult<Option<Worker>> {
     Ok(found.get_result(conn).await.optional()?)
 }
 
-/// `None` if it is not registered.
+/// Whether an operator requested a drain of a worker; `None` if the worker is not registered.
 async fn note_of(conn: &mut Conn, worker_id: WorkerId) -> DbResult<Option<bool>> {
     use worker_registration as w;
     let note = w::table.find(worker_id).select(w::drain_requested_at.is_not_null());
@@ -143,16 +151,24 @@ statement! {
     /// A named statement: an update of the query builder is prepared again each time (two
     /// transactions).
     Renew = "workers/worker_heartbeat.sql",
-    (status: WorkerStatus as Text, running: i32 as Int4, jobs_processed: i64 as BigInt, worker_id: WorkerId as SqlUuid)
-    -> (Nullable<Timestamptz>, Nullable<Double>)
+    (
+        status: WorkerStatus as Text,
+        running: i32 as Int4,
+        jobs_processed: i64 as BigInt,
+        lease_ms: i32 as Int4,
+        worker_id: WorkerId as SqlUuid,
+        count_up_to: i64 as BigInt,
+    ) -> (Nullable<Timestamptz>, Nullable<Double>, Int4)
 }
 
 /// Renews the lease. After an error the caller must not assume that it was renewed.
 pub async fn heartbeat(conn: &mut Conn, worker_id: WorkerId, beat: Beat) -> DbResult<BeatOutcome> {
-    let Beat { status, running, jobs_processed } = beat;
-    let row: Option<(Option<DateTime<Utc>>, Option<f64>)> =
-        Renew { status, running, jobs_processed, worker_id }.get_result(conn).await.optional()?;
-    Ok(row.map_or(BeatOutcome::LeaseLost, |(drain, silence)| BeatOutcome::Renewed {
+    let Beat { status, running, jobs_processed, lease_ms, count_up_to } = beat;
+    let count_up_to = count_up_to.into();
+    let renewal = Renew { status, running, jobs_processed, lease_ms, worker_id, count_up_to };
+    let row: Option<(Option<DateTime<Utc>>, Option<f64>, i32)> = renewal.get_result(conn).await.optional()?;
+    Ok(row.map_or(BeatOutcome::LeaseLost, |(drain, silence, living)| BeatOutcome::Renewed {
+        living,
         drain_requested: drain.is_some(),
         // An invalid duration counts as no leader.
         leader_silence: silence.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
@@ -161,7 +177,8 @@ pub async fn heartbeat(conn: &mut Conn, worker_id: WorkerId, beat: Beat) -> DbRe
 
 /// Requests a drain, or withdraws the request.
 ///
-/// Claims obey at once, the worker at its next heartbeat. Returns the previous request and the
+/// Claims obey at once, the worker at its next heartbeat, which
+/// [`crate::connection::notify::drain_changed`] triggers. Returns the previous request and the
 /// worker; `None` if no such worker is alive. Call it in a transaction.
 pub async fn set_drain(
     conn: &mut Conn,
@@ -244,7 +261,7 @@ pub struct Filter {
     pub after: Option<WorkerPosition>,
 }
 
-/// Live workers by start time, then OFFLINE ones, the latest first.
+/// Position in the list: live workers by start time, then OFFLINE ones, the latest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerPosition {
     pub offline_since: Option<DateTime<Utc>>,

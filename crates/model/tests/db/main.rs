@@ -23,6 +23,8 @@ mod connection {
 }
 
 mod costs {
+    mod churn;
+    mod churned_plans;
     mod claims;
     mod plans;
 }
@@ -34,6 +36,7 @@ mod definitions {
 }
 
 mod dispatching {
+    mod arguments;
     mod commands;
     mod dead_letters;
     mod dependencies;
@@ -41,11 +44,14 @@ mod dispatching {
     mod due;
     mod job_of_dispatch;
     pub(crate) mod line;
+    mod plain_triggers;
+    mod planned;
     pub(crate) mod tick;
     mod triggers;
 }
 
 mod events {
+    mod batches;
     mod event_stream;
 }
 
@@ -73,6 +79,7 @@ mod jobs {
 
 mod recovery {
     pub(crate) mod dead_workers;
+    mod idle_leases;
     mod losses;
     pub(crate) mod overdue;
     mod stuck;
@@ -88,10 +95,12 @@ mod running {
     mod claims;
     mod fairness;
     mod history;
+    mod job_counters;
     mod limits;
     mod live;
     mod lone;
     mod quotas;
     mod races;
+    mod turns;
     pub(crate) mod waiting;
 }

@@ -112,7 +112,8 @@ impl Running {
         self.child.try_wait()
     }
 
-    /// Only valid while its end has not been noticed: until then its process id cannot be reused.
+    /// Requests a stop. Only valid while the end of the daemon has not been detected: until then
+    /// its process id cannot be reused.
     pub(super) fn ask_to_stop(&self) {
         // Fails only if it has already ended.
         let _ = kill(Pid::from_raw(self.pid), Signal::SIGTERM);

@@ -15,7 +15,7 @@ use super::daemon::{Running, Spec, StartError, describe_exit};
 use super::log::Log;
 use crate::local_install::ProcessEntry;
 
-/// After this time the failure count restarts.
+/// A daemon that ran this long before it failed has its failure count reset.
 const SOUND_AFTER: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -96,7 +96,7 @@ impl Daemons {
         Ok(())
     }
 
-    /// For the description of the directory.
+    /// Entries of the running daemons, for the description of the directory.
     pub(super) fn entries(&self) -> Vec<ProcessEntry> {
         let running = self.all.iter().filter_map(|daemon| match &daemon.state {
             State::Running(running) => Some(ProcessEntry {

@@ -32,11 +32,11 @@ use crate::failure::{failure, listen};
 use crate::local_install::{self, Description, Folder, ProcessEntry};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// After the server reported that it is ready.
+/// Maximum wait for a connection after the server reported that it is ready.
 const DATABASE_LIMIT: Duration = Duration::from_secs(15);
 const QUEUES: &str = "WORKER_QUEUES";
 const LONGEST_NAME: usize = 100;
-/// Workers for later queues.
+/// Maximum number of workers that are started for later queues.
 const MOST_ADDED: u16 = 10;
 const HEALTHY_LIMIT: Duration = Duration::from_secs(60);
 /// Variables of this process for every daemon: generally needed ones, none that configure it.
@@ -268,7 +268,7 @@ impl Installation {
         Ok(())
     }
 
-    /// Top-down; once `hard` is cancelled, by force.
+    /// Stops everything top-down; once `hard` is cancelled, by force.
     pub(super) async fn stop(mut self, hard: &CancellationToken) -> Result<(), ExitError> {
         self.daemons.stop(hard).await;
         if self.postgres.is_up() {

@@ -58,7 +58,7 @@ impl Outline {
         serde_saphyr::from_str_with_options::<Node>(text, options).ok().map(|root| Self { root })
     }
 
-    /// Of `path`, or of its longest existing part.
+    /// The position of `path`, or of its longest existing part.
     pub(super) fn position(&self, path: &[String]) -> Option<Position> {
         let mut node = &self.root;
         let mut found = None;
@@ -70,7 +70,7 @@ impl Outline {
         found
     }
 
-    /// Of the value at `at`, or of the last one that begins before it.
+    /// The path of the value at `at`, or of the last one that begins before it.
     pub(super) fn path_at(&self, at: Position) -> Vec<String> {
         let mut path = Vec::new();
         let mut node = &self.root;

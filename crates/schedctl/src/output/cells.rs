@@ -4,12 +4,12 @@ use std::fmt::Display;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// To the second, in UTC.
+/// Formats an instant to the second, in UTC.
 pub(crate) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Only significant digits.
+/// Formats a duration with its significant digits.
 pub(crate) fn duration(milliseconds: i64) -> String {
     let seconds = milliseconds / 1000;
     match milliseconds {
@@ -20,7 +20,7 @@ pub(crate) fn duration(milliseconds: i64) -> String {
     }
 }
 
-/// Input in seconds, output to the millisecond.
+/// Formats the offset of one clock to another, in seconds, to the millisecond.
 pub(crate) fn offset(seconds: f64) -> String {
     // Turns a rounded -0 into 0.
     let milliseconds = (seconds * 1000.0).round() + 0.0;

@@ -29,7 +29,7 @@ impl Api {
             answers.iter().map(|(route, answer)| ((*route).to_owned(), answer.to_string())).collect();
         Self::new(move |route| match answers.iter().find(|(known, _)| known == route) {
             Some((_, answer)) => (200, answer.clone()),
-            None => (404, problem(404, "not_found", &format!("nobody answers {route}"))),
+            None => (404, problem(404, "not_found", &format!("no answer for {route}"))),
         })
     }
 

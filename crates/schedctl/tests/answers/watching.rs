@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::api::{Api, page, problem, response, text};
 use crate::job;
 
-/// As by Ctrl-C; returns the rest of standard error.
+/// Ends the program as Ctrl-C does; returns the rest of standard error.
 fn interrupted(mut child: Child) -> String {
     kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
     let mut told = String::new();
@@ -28,7 +28,7 @@ fn start(api: &Api, arguments: &str) -> (Child, BufReader<std::process::ChildStd
     (child, output)
 }
 
-/// The last answer repeats.
+/// A stub API with one answer after the other; the last answer repeats.
 fn in_turn(answers: Vec<(u16, String)>) -> Api {
     Api::scripted(sequence(answers.into_iter().map(|(status, body)| response(status, body))))
 }
@@ -98,5 +98,5 @@ fn what_does_more_than_read_is_not_repeated() {
             text(&refused.stderr)
         );
     }
-    assert_eq!(api.routes().len(), 0, "nothing was asked");
+    assert_eq!(api.routes().len(), 0, "nothing was sent");
 }

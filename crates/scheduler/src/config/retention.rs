@@ -34,7 +34,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "HISTORY_EXPIRY",
         "HOW",
         "Handling of old months of history and events: drop, or detach, which keeps them in the schema history_archive until \
-         somebody archives and drops them",
+         an operator archives and drops them",
     )
     .default("drop"),
     Setting::new(

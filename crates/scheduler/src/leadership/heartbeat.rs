@@ -14,7 +14,7 @@ use sched_runtime::monotonic_clock::{monotonic, wall};
 use super::{Leadership, Loss, Next, vitals};
 
 impl Leadership {
-    /// The try began at `sent_at`.
+    /// Sends a heartbeat, as part of a try that began at `sent_at`, and reads the answer.
     pub(super) async fn heartbeat(&mut self, conn: &mut Conn, sent_at: Instant) -> Result<Next, DbError> {
         let clock_offset = self.vitals.borrow().clock_offset.map(vitals::seconds);
         let (sent, wall) = (monotonic(), DateTime::<Utc>::from(wall()));

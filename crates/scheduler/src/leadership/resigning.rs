@@ -13,27 +13,29 @@ use sched_runtime::monotonic_clock::monotonic;
 
 use super::{Leadership, Loss};
 
-/// The supervisor of the process does not wait for ever.
+/// Time limit of a resignation and of the unregistration: the supervisor of the process does not
+/// wait for ever.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
-/// For the work to stop. A transaction still in flight then delays the end of the term by its lock;
-/// a later one is rejected.
+/// Time that a resigning leader waits for its work to stop. A transaction still in flight then
+/// delays the end of the term by its lock; a later one is rejected.
 const STOP_WORK_WITHIN: Duration = Duration::from_secs(2);
 
 impl Leadership {
-    /// If another scheduler should lead, gives it time to take over.
+    /// Resigns. If another scheduler should lead, gives it time to take over.
     pub(super) async fn step_aside(&mut self, loss: Loss) {
         self.resign(loss).await;
         self.hold_back_if(matches!(loss, Loss::SteppedDown | Loss::Stalled));
     }
 
-    /// For two leases.
+    /// Suspends the candidacy for two leases if another scheduler should lead.
     pub(super) fn hold_back_if(&mut self, is_for_another: bool) {
         if is_for_another {
             self.no_candidate_before = Some(monotonic() + self.timing.lease.duration() * 2);
         }
     }
 
-    /// Stops the work, ends the term, notifies the standbys. Does nothing on a standby.
+    /// Gives up leadership: stops the work, ends the term, notifies the standbys. Does nothing on a
+    /// standby.
     pub async fn resign(&mut self, loss: Loss) {
         let Some(held) = self.held.take() else { return };
         let term = held.term;
@@ -67,7 +69,7 @@ impl Leadership {
         Ok(())
     }
 
-    /// Only a term that this process still holds.
+    /// Ends the term if this process still holds it, and notifies the standbys.
     pub(super) async fn end_term(&self, conn: &mut Conn, term: Term) -> Result<(), DbError> {
         if leadership::resign(conn, self.instance.id, term).await? {
             notify::leader_resigned(conn).await?;

@@ -8,16 +8,22 @@ use sched_runtime::monotonic_clock::monotonic;
 
 use crate::role::Role;
 
+/// Why a scheduler stopped leading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
+    /// Clean shutdown.
     Stopped,
+    /// An operator requested it.
     SteppedDown,
+    /// The tasks of the leader did not succeed for too long.
     Stalled,
-    /// The rest of the lease is unknown.
+    /// The database's clock jumped against the own clock, so the rest of the lease is unknown.
     ClockJumped,
+    /// The lease was not renewed in time.
     NotRenewed,
+    /// Another scheduler took over.
     Replaced,
-    /// Another process removed its registration.
+    /// Another process declared this scheduler dead and removed its registration.
     TakenForDead,
 }
 
@@ -46,23 +52,23 @@ impl Loss {
     }
 }
 
-/// As of the latest heartbeat.
+/// State of the election and of the connection, as of the latest heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Vitals {
     /// Start of the term, by the database's clock.
     pub leader_since: Option<DateTime<Utc>>,
-    /// Without a further renewal; `None` for a standby.
+    /// End of the trust window without a further renewal; `None` for a standby.
     pub trusted_until: Option<Instant>,
     /// The database's clock minus the host's.
     pub clock_offset: Option<TimeDelta>,
-    /// Of the latest heartbeat.
+    /// Round-trip time of the latest heartbeat.
     pub round_trip: Option<Duration>,
     /// When the latest successful heartbeat was answered.
     pub last_heartbeat: Option<Instant>,
 }
 
 impl Vitals {
-    /// `None` for a standby.
+    /// Rest of the trust window; `None` for a standby.
     #[must_use]
     pub fn trust_left(&self) -> Option<Duration> {
         self.trusted_until.map(|until| until.saturating_duration_since(monotonic()))

@@ -5,11 +5,11 @@ use serde_json::json;
 
 use super::*;
 
-fn at(text: &str) -> DateTime<Utc> {
+pub(super) fn at(text: &str) -> DateTime<Utc> {
     text.parse().unwrap()
 }
 
-fn job() -> DueJob {
+pub(super) fn job() -> DueJob {
     DueJob {
         tenant_id: TenantId(uuid::Uuid::from_u128(1)),
         id: JobId(uuid::Uuid::from_u128(2)),
@@ -39,7 +39,7 @@ fn job() -> DueJob {
         queued_dispatches: 0,
         last_fire_at: None,
         dispatch_lock_until: None,
-        args: json!({"a": 1}),
+        args: None,
         queue: "default".into(),
         priority: 50,
         start_within_seconds: None,
@@ -49,6 +49,9 @@ fn job() -> DueJob {
         paused_by: None,
         paused_until: None,
         quota_left: None,
+        function_id: uuid::Uuid::from_u128(3),
+        burst_order: 0,
+        edition: None,
     }
 }
 

@@ -31,14 +31,15 @@ use crate::plan::{Disabled, disable_all, plan_batch};
 #[derive(Debug, Clone)]
 pub struct Batches {
     pub scope: Scope,
-    /// The lock is held only while a batch is planned, never across an await.
+    /// Calendars read in this term. The lock is held only while a batch is planned, never across an
+    /// await.
     pub calendars: Arc<RwLock<Calendars>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) error: DbError,
-    /// `None` if the batch failed before the jobs were locked.
+    /// The first job of the batch; `None` if the batch failed before the jobs were locked.
     pub(super) first: Option<JobId>,
 }
 
@@ -53,10 +54,11 @@ const fn is_refusal(error: &DbError) -> bool {
     matches!(error, DbError::Constraint { .. } | DbError::Corrupt { .. } | DbError::Other(_))
 }
 
-/// In due order behind a rejected job. The transaction locks every job that it passes over.
+/// How far behind a rejected job other jobs are tried, in due order. The transaction locks every
+/// job that it passes over.
 const FARTHEST_TRIED: i64 = 4_096;
 
-/// A trial writes nothing.
+/// Result of a trial. A trial writes nothing.
 enum Trial {
     NoJob,
     /// The plan has no dispatch for the job, so the trial proves nothing.
@@ -79,7 +81,7 @@ impl TransactionError for Trial {
 }
 
 impl Batches {
-    /// Returns `None` if no job is due.
+    /// Dispatches up to `limit` due jobs; `None` if no job is due.
     pub(super) async fn run_batch(&self, conn: &mut Conn, limit: i64) -> Result<Option<Done>, Failed> {
         let first = Mutex::new(None);
         let taken =
@@ -138,10 +140,11 @@ impl Batches {
         Ok(())
     }
 
-    /// Whether the database accepts a trial dispatch, rolled back, of another job than the first
-    /// due one. Then, or without another job, the first job is the cause. Neighbours may share a
-    /// cause of their own, so the distance between trials doubles, and the last trials approach the
-    /// end of the due order.
+    /// Returns whether the database accepts a dispatch of another job than the first due one. If
+    /// so, or if there is no other job to try, the first job is the cause.
+    ///
+    /// The dispatch is a trial and is rolled back. Neighbours may share a cause of their own, so
+    /// the distance between trials doubles, and the last trials approach the end of the due order.
     pub(super) async fn accepts_another(&self, conn: &mut Conn) -> Result<bool, DbError> {
         let (mut refused, mut tried, mut end) = (false, 0, None);
         while tried < FARTHEST_TRIED {
@@ -208,17 +211,21 @@ impl Batches {
     }
 }
 
-/// Uses the monotonic clock.
-struct Phases {
+/// Measures the duration of each phase of a batch with the monotonic clock.
+pub(super) struct Phases {
     since: std::time::Instant,
 }
 
 impl Phases {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self { since: monotonic() }
     }
 
-    fn end(&mut self, phase: &'static str) {
+    pub(super) const fn since(&self) -> std::time::Instant {
+        self.since
+    }
+
+    pub(super) fn end(&mut self, phase: &'static str) {
         let now = monotonic();
         let took = now.saturating_duration_since(self.since);
         metrics::histogram!("sched_tick_phase_seconds", "phase" => phase).record(took.as_secs_f64());
@@ -290,7 +297,7 @@ impl Done {
     }
 }
 
-fn span_of(dispatch: &NewDispatch<'_>, job: &str, lateness: Duration) -> Span {
+pub(super) fn span_of(dispatch: &NewDispatch<'_>, job: &str, lateness: Duration) -> Span {
     let late_ms = i64::try_from(lateness.as_millis()).unwrap_or(i64::MAX);
     Span {
         parent: None,

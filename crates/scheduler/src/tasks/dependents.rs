@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sched_model::dispatching::dependents::{self, DependentsResult, Limits};
+use sched_model::running::job_counters;
 use sched_model::{Conn, DbError, connection::notify, transact};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::monotonic_clock::monotonic;
@@ -17,9 +18,9 @@ use serde_json::json;
 
 use super::{Scope, within};
 
-/// Without a notification.
+/// Time between two checks without a notification.
 pub const PERIOD: Duration = Duration::from_secs(10);
-/// Committed batches stay.
+/// Time limit of a run of this task. Committed batches stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// After this time the task returns between two batches and starts again at once, so that a long
 /// burst still reports success.
@@ -48,6 +49,8 @@ impl Dependents {
         let started = monotonic();
         let mut sum = DependentsResult::default();
         while dependents::any(&mut conn).await? {
+            // So that the plan knows the room of the dependents.
+            job_counters::count_and_notify(&mut conn).await?;
             let mut done =
                 transact(&mut conn, "run_dependents", async |conn: &mut Conn| self.batch(conn).await).await?;
             if done.ends == 0 {

@@ -1,18 +1,23 @@
 //! The tick: the leader dispatches due fires.
 //!
+//! Fires that were planned ahead go first ([`super::ahead`]); a pass of the ordinary tick follows for
+//! all other due jobs.
+//!
 //! Batches ([`super::batch`]) follow each other until one is not full, and continue if more jobs
 //! have become due. In a burst several lanes run at once, each with its own connection and task, so
 //! that one plans while the others write. Lanes lock different jobs; each transaction is fenced by
-//! the same term. Each batch notifies each affected queue once, outside the transaction, because a
-//! notification takes a lock that serialises commits. A lost notification costs only latency, also
-//! if the process dies after the commit.
+//! the same term. All lanes end with the run of this task. Each batch notifies each affected queue
+//! once, outside the transaction, because a notification takes a lock that serialises commits. A
+//! lost notification costs only latency, also if the process dies after the commit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use sched_model::dispatching::planned::PlannedFire;
 use sched_model::dispatching::tick::{self, Outlook};
+use sched_model::running::job_counters;
 use sched_model::{Conn, DbError, connection::notify};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::monotonic_clock::monotonic;
@@ -20,15 +25,16 @@ use sched_runtime::tasks::{BoxError, spawn_owned};
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::ahead::{self, LOOK_AHEAD, Plans};
 use super::batch::{Batches, Done, Failed};
 use super::{notify_workers, within};
 use crate::plan::MAX_DISPATCHES;
 
-/// Committed batches stay.
+/// Time limit of a run of this task. Committed batches stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// After this time the task starts again at once, so that a long burst still reports success.
 const RUN_FOR: Duration = Duration::from_secs(3);
-/// For due jobs that another transaction has locked.
+/// Minimum pause before a retry of due jobs that another transaction has locked.
 const LOCKED_PAUSE: Duration = Duration::from_millis(5);
 /// With fewer due jobs per lane, a second lane does not pay off.
 const LEAST_PER_LANE: i64 = 100;
@@ -36,9 +42,9 @@ const LEAST_PER_LANE: i64 = 100;
 #[derive(Debug)]
 pub struct Dispatch {
     pub batches: Batches,
-    /// Jobs per transaction.
+    /// Maximum number of jobs per transaction.
     pub batch_size: i64,
-    /// Transactions at once.
+    /// Maximum number of transactions at once.
     pub lanes: u32,
     /// Maximum sleep; shorter if a job is due earlier.
     pub poll_interval: Duration,
@@ -46,6 +52,7 @@ pub struct Dispatch {
     /// The expected outlook at the next due time, and that time on the monotonic clock, never too
     /// early.
     pub ahead: Option<(Instant, Outlook)>,
+    pub plans: Plans,
 }
 
 impl Activation for Dispatch {
@@ -54,7 +61,11 @@ impl Activation for Dispatch {
     }
 
     async fn run_once(&mut self) -> Result<Report, BoxError> {
-        within(RUN_LIMIT, self.run()).await
+        let result = within(RUN_LIMIT, self.run()).await;
+        if result.is_err() {
+            self.plans.clear();
+        }
+        result
     }
 }
 
@@ -62,6 +73,7 @@ impl Activation for Dispatch {
 struct Sum {
     jobs: usize,
     batches: usize,
+    planned: usize,
     dispatched: usize,
     already_dispatched: usize,
     skipped: usize,
@@ -73,6 +85,7 @@ impl Sum {
     fn add(&mut self, other: &Self) {
         self.jobs += other.jobs;
         self.batches += other.batches;
+        self.planned += other.planned;
         self.dispatched += other.dispatched;
         self.already_dispatched += other.already_dispatched;
         self.skipped += other.skipped;
@@ -84,6 +97,7 @@ impl Sum {
         self.add(&Self {
             jobs: done.jobs.len(),
             batches: 1,
+            planned: 0,
             dispatched: done.written.dispatched,
             already_dispatched: done.written.already_dispatched,
             skipped: done.written.skipped,
@@ -102,17 +116,74 @@ impl Dispatch {
             None => self.read_outlook().await?,
         };
         let started = monotonic();
+        // Passes alternate, so that planned fires do not delay other due jobs.
+        let mut may_plan = true;
         while outlook.due() > 0 {
             let before = sum.jobs;
-            self.work_off(outlook.due(), started, &mut sum).await?;
+            let planned = if may_plan { self.plans.take_due(outlook.now) } else { Vec::new() };
+            let is_ordinary = planned.is_empty();
+            if is_ordinary {
+                self.count_ends().await?;
+                self.work_off(outlook.due(), started, &mut sum).await?;
+            } else {
+                self.dispatch_planned(planned, &mut sum).await?;
+            }
+            may_plan = is_ordinary;
             outlook = self.read_outlook().await?;
             // Dispatches jobs that have become due meanwhile. If the pass took no job, other
             // transactions have locked all of them, and a pause follows.
-            if sum.jobs == before || started.elapsed() > RUN_FOR || self.batches.scope.stop.is_cancelled() {
+            let is_stuck = is_ordinary && sum.jobs == before;
+            if is_stuck || started.elapsed() > RUN_FOR || self.batches.scope.stop.is_cancelled() {
                 break;
             }
         }
+        self.plan_ahead(outlook).await?;
         Ok(self.report(&sum, outlook))
+    }
+
+    /// Plans again once all plans are used. If jobs are due now, they go first.
+    async fn plan_ahead(&mut self, outlook: Outlook) -> Result<(), DbError> {
+        let next = self.ahead.filter(|(_, next)| next.now - outlook.now <= LOOK_AHEAD);
+        let Some((at, _)) = next else {
+            self.plans.stop_reading();
+            return Ok(());
+        };
+        // Another way dispatched these fires, or their jobs changed.
+        self.plans.take_due(outlook.now);
+        if self.plans.is_empty() || self.plans.are_incomplete() {
+            self.plans.read(&self.batches.scope, outlook.now, at).await?;
+        }
+        Ok(())
+    }
+
+    async fn dispatch_planned(&self, mut fires: Vec<PlannedFire>, sum: &mut Sum) -> Result<(), BoxError> {
+        let due = i64::try_from(fires.len()).unwrap_or(i64::MAX);
+        let lanes = self.lanes_for(due);
+        let per_batch = usize::try_from(per_batch(due, lanes, self.batch_size)).unwrap_or(1);
+        let share = fires.len().div_ceil(usize::try_from(lanes).unwrap_or(1));
+        let mut running = Vec::new();
+        while !fires.is_empty() {
+            let rest = fires.split_off(share.min(fires.len()));
+            let lane = ahead::run_lane(self.batches.scope.clone(), fires, per_batch);
+            running.push(spawn_owned("planned_lane", lane));
+            fires = rest;
+        }
+        for ended in join_all(running).await {
+            let (dispatched, batches) = ended??;
+            sum.add(&Sum { jobs: dispatched, batches, planned: dispatched, dispatched, ..Sum::default() });
+        }
+        Ok(())
+    }
+
+    fn lanes_for(&self, due: i64) -> i64 {
+        (due / LEAST_PER_LANE).clamp(1, i64::from(self.lanes))
+    }
+
+    /// So that the tick knows the room of the due jobs. Planned fires need no count: a job that seems
+    /// to have no room is left to the tick.
+    async fn count_ends(&self) -> Result<(), DbError> {
+        let mut conn = self.batches.scope.database.conn().await?;
+        job_counters::count_and_notify(&mut conn).await.map(drop)
     }
 
     async fn read_outlook(&mut self) -> Result<Outlook, DbError> {
@@ -144,6 +215,7 @@ impl Dispatch {
             Report::worked(json!({
                 "jobs": sum.jobs,
                 "batches": sum.batches,
+                "planned": sum.planned,
                 "dispatched": sum.dispatched,
                 "already_dispatched": sum.already_dispatched,
                 "skipped": sum.skipped,
@@ -154,8 +226,17 @@ impl Dispatch {
         };
         // Other transactions have locked the due jobs. An immediate retry would slow them down.
         let pause = if sum.jobs == 0 && outlook.due() > 0 { LOCKED_PAUSE * 20 } else { LOCKED_PAUSE };
-        let until_due =
-            outlook.next_due.map(|due| (due - outlook.now).to_std().unwrap_or_default().max(pause));
+        // Planning took a part of the time until the next job is due. The first run is early enough
+        // to plan, the next one is at the due time.
+        let until_due = match self.ahead {
+            Some(_) if self.plans.are_incomplete() => Some(Duration::ZERO),
+            Some((at, _)) => {
+                let wait = at.saturating_duration_since(monotonic());
+                let ahead = LOOK_AHEAD.to_std().unwrap_or_default();
+                Some(if wait > ahead { wait - ahead } else { wait }.max(pause))
+            }
+            None => outlook.next_due.map(|due| (due - outlook.now).to_std().unwrap_or_default().max(pause)),
+        };
         report.next_in(until_due.unwrap_or(self.poll_interval).min(self.poll_interval))
     }
 
@@ -163,7 +244,7 @@ impl Dispatch {
     /// one at a time after the other lanes have ended. This finds and disables the rejected job. If
     /// the database rejects every job, no job is disabled.
     async fn work_off(&self, due: i64, started: Instant, sum: &mut Sum) -> Result<(), BoxError> {
-        let lanes = (due / LEAST_PER_LANE).clamp(1, i64::from(self.lanes));
+        let lanes = self.lanes_for(due);
         let per_batch = per_batch(due, lanes, self.batch_size);
         let lane = Lane { batches: self.batches.clone(), per_batch, started };
         let lanes = (0..lanes).map(|_| spawn_owned("dispatch_lane", lane.clone().run()));
@@ -228,13 +309,13 @@ fn per_batch(due: i64, lanes: i64, most: i64) -> i64 {
     share.clamp(1, most)
 }
 
-/// Uses one connection.
+/// Runs batches one after the other on one connection.
 #[derive(Debug, Clone)]
 struct Lane {
     batches: Batches,
-    /// Jobs per transaction.
+    /// Maximum number of jobs per transaction.
     per_batch: i64,
-    /// Of the task, not of the lane.
+    /// Start of the run of the task, not of the lane.
     started: Instant,
 }
 

@@ -1,7 +1,7 @@
 //! Expires runs that no worker started in time, and reports queues without a worker.
 //!
 //! Claims skip expired runs on their own, so no worker starts a run too late without a leader. A
-//! pass opens a fenced transaction only to write.
+//! pass opens a fenced transaction only to write. If a pass dies, the next one finds the same rows.
 
 use std::time::Duration;
 
@@ -25,15 +25,15 @@ pub const PERIOD: Duration = Duration::from_secs(10);
 /// How long a run must wait in a queue without a worker before a report. Longer than the restart of
 /// a worker.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Committed batches stay.
+/// Time limit of a run of this task. Committed batches stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// Runs per transaction.
+/// Maximum number of runs expired in one transaction.
 const BATCH: i64 = 500;
 
 #[derive(Debug)]
 pub struct Waiting {
     pub scope: Scope,
-    /// See [`PATIENCE`].
+    /// Time that a run must wait in a queue without a worker before a report ([`PATIENCE`]).
     pub patience: Duration,
 }
 

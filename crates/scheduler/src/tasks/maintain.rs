@@ -26,11 +26,12 @@ use super::{Scope, within};
 pub const PERIOD: Duration = Duration::from_secs(60);
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Settled by one statement. Events of another server exist only after a restore.
+/// Maximum number of events of another server settled by one statement. Such events exist only
+/// after a restore.
 const FOREIGN_AT_ONCE: i64 = 5_000;
-/// Per pass, so that there is time for the rest.
+/// Maximum number of such statements per pass, so that there is time for the rest.
 const FOREIGN_STATEMENTS: u32 = 100;
-/// Then no further such statement starts.
+/// After this time a pass starts no further such statement.
 const FOREIGN_WITHIN: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]

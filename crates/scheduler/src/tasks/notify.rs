@@ -3,9 +3,10 @@
 //!
 //! This task reads the event stream from a stored position
 //! ([`sched_model::events::notifications`]). Each step is a fenced transaction with a constant
-//! number of round trips. If the process dies, the next leader does the uncommitted work. Events do
-//! not wake this task, so neither the tick nor the end of an attempt pays for it. Without rules and
-//! open deliveries, a check is one statement, and checks are rare.
+//! number of round trips. If the process dies, the next leader does the uncommitted work. Only the
+//! period, a new rule and a requested delivery wake this task; events do not. So neither the tick
+//! nor the end of an attempt pays for it. Without rules and open deliveries, a check is one
+//! statement, and checks are rare.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -20,11 +21,12 @@ use serde_json::json;
 
 use super::{Scope, notify_workers, within};
 
-/// Without rules or open deliveries. An idle leader must cost almost nothing.
+/// Time between two checks without rules or open deliveries. An idle leader must cost almost
+/// nothing.
 pub const PERIOD: Duration = Duration::from_secs(20);
-/// With rules or open deliveries.
+/// Time between two checks with rules or open deliveries.
 const NEXT: Duration = Duration::from_secs(2);
-/// Committed steps stay.
+/// Time limit of a run of this task. Committed steps stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// After this time the task starts again at once, so that a long burst still reports success.
 const RUN_FOR: Duration = Duration::from_secs(3);
@@ -35,9 +37,9 @@ const LIMITS: Limits = Limits { events: 5_000, dispatches: 500, room: 8 };
 const ASK_AFTER: Duration = Duration::from_secs(5);
 /// How long the stream is blocked before a log entry.
 const TELL_AFTER: Duration = Duration::from_secs(60);
-/// For deliveries that nothing else would end.
+/// Time between two checks for deliveries that nothing else would end.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
-/// At once.
+/// Maximum number of such deliveries ended at once.
 const MOST_ENDED: i64 = 1_000;
 /// Added to [`WRITES_WITHIN`] for clocks that run at different speeds.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -46,8 +48,8 @@ const MARGIN: Duration = Duration::from_secs(10);
 pub struct Notify {
     scope: Scope,
     limits: Limits,
-    /// Per step. A failed step reduces it, so that the event that causes the failure delays few
-    /// other events.
+    /// Number of events per step. A failed step reduces it, so that the event that causes the
+    /// failure delays few other events.
     events: i64,
     held: Held,
     last_cleanup: Option<Instant>,
@@ -69,7 +71,7 @@ impl Notify {
         Self::with_limits(scope, LIMITS)
     }
 
-    /// For tests.
+    /// Creates the task with other limits, for tests.
     #[must_use]
     pub fn with_limits(scope: Scope, limits: Limits) -> Self {
         Self { scope, limits, events: limits.events, held: Held::default(), last_cleanup: None }

@@ -18,17 +18,17 @@ use super::{Scope, within};
 
 /// Short compared with the margin after which an attempt is overdue.
 pub const PERIOD: Duration = Duration::from_secs(10);
-/// Committed work stays.
+/// Time limit of a run of this task. Committed work stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// Attempts per transaction.
+/// Maximum number of attempts ended in one transaction.
 const BATCH: i64 = 500;
 
 #[derive(Debug)]
 pub struct Overdue {
     pub scope: Scope,
-    /// For claims of workers of an older release, which do not report a limit.
+    /// Time limit of attempts claimed by workers of an older release, which do not report a limit.
     pub unknown_limit: Duration,
-    /// For jobs without a policy.
+    /// Maximum attempts of jobs without a retry policy.
     pub max_attempts: u32,
 }
 

@@ -14,14 +14,15 @@ use serde_json::json;
 
 use super::{Scope, within};
 
-/// Committed work stays.
+/// Time limit of a run of this task. Committed work stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub struct Recover {
     pub scope: Scope,
+    /// Silence after which a worker counts as lost.
     pub worker_lease: Duration,
-    /// For jobs without a policy.
+    /// Maximum attempts of jobs without a retry policy.
     pub max_attempts: u32,
 }
 

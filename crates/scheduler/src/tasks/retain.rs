@@ -30,14 +30,14 @@ use super::{Scope, within};
 
 /// A few minutes of delay are harmless, and each call costs an idle database several transactions.
 pub const PERIOD: Duration = Duration::from_secs(300);
-/// Committed pages stay.
+/// Time limit of a run of this task. Committed pages stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// Then a call ends between two pages.
+/// After this time a call ends between two pages.
 const WORK_FOR: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
-/// Until the next call when rows remain.
+/// Time until the next call when rows remain.
 const SOON: Duration = Duration::from_secs(5);
-/// From the oldest row.
+/// Time between two passes from the oldest row.
 const PASS: Duration = Duration::from_secs(3600);
 /// If the built-in job has removed everything within this time, the leader leaves the work to it.
 const LEFT_TO_JOB: Duration = Duration::from_secs(3600);
@@ -45,7 +45,7 @@ const LEFT_TO_JOB: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ages {
     pub retention: Retention,
-    /// Of finished runs.
+    /// Retention of idempotency keys of finished runs.
     pub idempotency_keys: Duration,
 }
 
@@ -58,7 +58,7 @@ pub struct Retain {
     pass_started: Option<Instant>,
 }
 
-/// The last keys already visited.
+/// Position of the present pass: the last keys already visited.
 #[derive(Debug, Clone, Copy, Default)]
 struct Position {
     dispatches: Uuid,

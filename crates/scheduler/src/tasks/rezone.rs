@@ -20,9 +20,9 @@ use crate::calendars::Calendars;
 use crate::plan::recompute;
 
 pub const PERIOD: Duration = Duration::from_secs(3600);
-/// Committed work stays.
+/// Time limit of a run of this task. Committed work stays.
 const RUN_LIMIT: Duration = Duration::from_secs(600);
-/// Jobs per transaction.
+/// Maximum number of jobs per transaction.
 const BATCH: i64 = 500;
 
 #[derive(Debug)]

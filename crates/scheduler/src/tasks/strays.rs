@@ -25,11 +25,11 @@ use serde_json::json;
 
 use super::{Scope, within};
 
-/// Without a request, a pass does nothing.
+/// Time between two passes without a request, which do nothing.
 pub const PERIOD: Duration = Duration::from_secs(3600);
-/// Committed work stays.
+/// Time limit of a run of this task. Committed work stays.
 const RUN_LIMIT: Duration = Duration::from_secs(120);
-/// At once.
+/// Maximum number of attempts checked and ended at once.
 const BATCH: i64 = 500;
 
 #[derive(Debug)]
@@ -37,13 +37,13 @@ pub struct Strays {
     pub scope: Scope,
     /// Silence after which a worker is lost and has killed its attempts.
     pub worker_lease: Duration,
-    /// On a live worker.
+    /// Minimum time that an attempt may run on a live worker.
     pub unknown_limit: Duration,
-    /// For jobs without a policy.
+    /// Maximum attempts of jobs without a retry policy.
     pub max_attempts: u32,
-    /// The setter also wakes this task.
+    /// Whether there is a request. The setter also wakes this task.
     pub requested: Arc<AtomicBool>,
-    /// Of the first check.
+    /// Result of the first check.
     pub seen: Option<Sighting>,
 }
 
@@ -116,6 +116,8 @@ impl Strays {
         Ok(Report::worked(json!({"attempts_stray": ended.len()})).next_in(Duration::ZERO))
     }
 
+    /// Ends the attempts that are still without a claim.
+    ///
     /// The check runs without the fence, so that no transaction waits while it reads a whole table.
     /// This is safe: an attempt without a claim never gets one, and the token identifies an attempt
     /// that has ended meanwhile.
@@ -126,7 +128,7 @@ impl Strays {
         transact(conn, "end_strays", async |conn: &mut Conn| self.end(conn, &found).await).await
     }
 
-    /// Decides nothing, so it needs no fence.
+    /// Runs the first check. It decides nothing, so it needs no fence.
     async fn find(&mut self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
         let found = dead_workers::strays(&mut conn, self.unknown_limit, BATCH).await?;

@@ -51,7 +51,7 @@ impl Leader {
 
     /// The event types without the takeover and the start of workers, oldest first.
     pub(crate) async fn events(&self) -> Vec<String> {
-        let told = "SELECT event_type FROM events WHERE event_type NOT IN ('leader_changed', 'worker_online') ORDER BY id";
+        let told = "SELECT event_type FROM event_stream WHERE event_type NOT IN ('leader_changed', 'worker_online') ORDER BY id";
         self.rows(told).await.into_iter().flatten().collect()
     }
 }

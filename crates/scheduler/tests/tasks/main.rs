@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 
+mod counters;
 mod dispatch;
 mod leader;
 mod maintain;
 mod notify;
+mod planned;
 mod recover;
 mod refused;
+mod restrictions;
 mod retain;
 mod waiting;

@@ -16,7 +16,7 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 const LIMITS: Limits = Limits { events: 1_000, dispatches: 100, room: 8 };
 
-/// With the built-in jobs, the job `nightly` and a channel.
+/// A leader with the built-in jobs, the jobs `nightly` and `hourly`, and a channel.
 async fn leader() -> Leader {
     let leader = Leader::new().await;
     built_in::install(&mut leader.conn().await).await.unwrap();
@@ -50,7 +50,7 @@ async fn happens(leader: &Leader, job: &str, event_type: &str, payload: &str) {
         .await;
 }
 
-/// With the status of the run after the attempt.
+/// Inserts the end of an attempt, with the status of the run after it.
 async fn ends(leader: &Leader, job: &str, dispatch_status: &str) {
     let payload = format!(
         r#"{{"job_name": "{job}", "attempt": 2, "dispatch_status": "{dispatch_status}", "error": "exit code 3", "error_class": "exit_code"}}"#
@@ -58,7 +58,7 @@ async fn ends(leader: &Leader, job: &str, dispatch_status: &str) {
     happens(leader, job, "schedule_execution_completed", &payload).await;
 }
 
-/// Rule, kind, job.
+/// The deliveries so far: rule, kind, job.
 async fn messages(leader: &Leader) -> Vec<String> {
     leader
         .records("SELECT rule_name, kind, body ->> 'job' FROM notification_deliveries ORDER BY event_transaction_id, event_id, rule_name")

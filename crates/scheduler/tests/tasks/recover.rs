@@ -34,7 +34,7 @@ async fn age(leader: &Leader, seconds: i32) {
         .await;
 }
 
-/// Returns whether the claim was still valid.
+/// Completes an attempt as its worker would. Returns whether the claim was still valid.
 async fn complete(leader: &Leader, claimed: &Claimed) -> bool {
     leader.finish(claimed, AttemptOutcome::Completed).await.is_some()
 }
@@ -57,6 +57,7 @@ async fn a_dispatch_that_kills_its_worker_three_times_is_poison() {
     assert_eq!(leader.records(dispatch).await, ["(DEAD_LETTER,3,3,t)"]);
     let message = "SELECT count(*) FROM job_dispatch WHERE error_message LIKE 'worker % sent no heartbeat for 30s and is marked offline;%lost too often'";
     assert_eq!(leader.number(message).await, 1);
+    leader.count_ends().await;
     assert_eq!(
         leader.records("SELECT last_status, active_dispatches FROM scheduled_jobs").await,
         ["(DEAD_LETTER,0)"]
@@ -74,7 +75,7 @@ async fn a_dispatch_that_kills_its_worker_three_times_is_poison() {
                   WHERE event_type = 'dispatch_dead_letter' AND job_id IS NOT NULL AND dispatch_id IS NOT NULL";
     assert_eq!(leader.records(poison).await, ["(poison,3)"]);
     leader.skip_waits().await;
-    assert!(leader.claim_as_new_worker(1).await.is_empty(), "it is not tried again");
+    assert!(leader.claim_as_new_worker(1).await.is_empty(), "a dead letter is not retried");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,9 +126,9 @@ async fn an_attempt_that_no_claim_names_is_lost_when_asked_for_and_only_after_a_
     silence(&leader).await;
     assert_eq!(ask(&mut strays).await, Report::idle(), "claims name them, so recovery finds them");
     leader.sql("DELETE FROM worker_claims").await;
-    assert_eq!(ask(&mut strays).await, Report::idle(), "its worker is not given up, and its time not over");
+    assert_eq!(ask(&mut strays).await, Report::idle(), "the worker is alive, and the timeout is not over");
     leader.sql("UPDATE worker_registration SET status = 'OFFLINE', offline_since = now()").await;
-    assert_eq!(run(&mut strays).await, Report::idle(), "nobody has asked");
+    assert_eq!(run(&mut strays).await, Report::idle(), "there was no request");
     assert_eq!(ask(&mut strays).await.counts["attempts_suspected"], 2);
     assert!(ask(&mut strays).await.counts.get("attempts_stray").is_none(), "the lease is not over");
     assert!(complete(&leader, &claimed[0]).await, "meanwhile its worker may end it");
@@ -136,7 +137,7 @@ async fn an_attempt_that_no_claim_names_is_lost_when_asked_for_and_only_after_a_
     assert_eq!(run(&mut strays).await, Report::idle(), "nothing is left");
     let states = "SELECT status, lost_count FROM job_dispatch WHERE attempt > 0 ORDER BY status";
     assert_eq!(leader.records(states).await, ["(COMPLETED,0)", "(PENDING,1)"]);
-    assert!(!complete(&leader, &claimed[1]).await, "its claim does not hold any more");
+    assert!(!complete(&leader, &claimed[1]).await, "the claim is invalid");
     assert_eq!(
         leader.number("SELECT count(*) FROM events WHERE payload ->> 'reason' = 'claim_missing'").await,
         1
@@ -180,7 +181,7 @@ async fn an_overdue_attempt_is_lost_and_what_its_worker_says_later_changes_nothi
     assert_eq!(leader.number("SELECT active_dispatches FROM scheduled_jobs").await, 1);
 
     let before = leader.records("SELECT * FROM job_dispatch ORDER BY id").await;
-    assert!(!complete(&leader, &claimed[1]).await, "its claim does not hold any more");
+    assert!(!complete(&leader, &claimed[1]).await, "the claim is invalid");
     assert_eq!(leader.records("SELECT * FROM job_dispatch ORDER BY id").await, before);
     leader.skip_waits().await;
     let again = leader.claim_as_new_worker(2).await;

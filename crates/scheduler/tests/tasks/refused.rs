@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sched_runtime::driver::Activation;
+use sched_scheduler::tasks::ahead::Plans;
 use sched_scheduler::tasks::batch::Batches;
 use sched_scheduler::tasks::dispatch::Dispatch;
 use tokio::sync::watch;
@@ -21,6 +22,7 @@ pub(crate) fn dispatch(leader: &Leader) -> Dispatch {
         poll_interval: Duration::from_secs(1),
         seen: Arc::new(watch::Sender::new(None)),
         ahead: None,
+        plans: Plans::default(),
     }
 }
 

@@ -18,13 +18,13 @@ fn retain(scope: Scope) -> Retain {
     Retain::new(scope, AGES, 10)
 }
 
-/// Manual runs, `days` days old, with idempotency keys.
+/// Inserts `count` finished manual runs, `days` days old, with idempotency keys.
 async fn finished(leader: &Leader, count: i32, days: i32) {
     leader
         .sql(&format!(
-            "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, created_at, available_at, completed_at, status, queue,
+            "INSERT INTO job_dispatch (id, tenant_id, job_id, job_version, scheduled_for, created_at, available_at, completed_at, status, queue,
                                        triggered_by, trigger_id, args, idempotency_key)
-             SELECT u.id, j.tenant_id, j.id, u.at, u.at, u.at, u.at, 'COMPLETED', 'default', 'api', u.id, '{{}}', u.id::text
+             SELECT u.id, j.tenant_id, j.id, j.version, u.at, u.at, u.at, u.at, 'COMPLETED', 'default', 'api', u.id, '{{}}', u.id::text
              FROM scheduled_jobs j
              CROSS JOIN LATERAL (
                  SELECT a.at, (lpad(to_hex((extract(epoch FROM a.at) * 1000)::bigint), 12, '0') || '7'
@@ -54,7 +54,7 @@ async fn a_run_goes_through_all_that_is_old_and_the_next_finds_nothing() {
     let (dispatches, skips) = (&report.counts["dispatches"], &report.counts["skips"]);
     assert_eq!((dispatches, &report.counts["events"]), (&35.into(), &1.into()));
     assert!((20..=21).contains(&skips.as_i64().unwrap()), "{skips}");
-    assert!(report.counts["idempotency_keys"].as_i64().unwrap() >= 25, "those of dispatches that stay");
+    assert!(report.counts["idempotency_keys"].as_i64().unwrap() >= 25, "keys of remaining dispatches");
     assert_eq!(leader.number("SELECT count(*) FROM job_dispatch").await, 28);
     assert_eq!(leader.number("SELECT count(idempotency_key) FROM job_dispatch").await, 0);
     let said = "SELECT ledger_starts_at >= (SELECT max(first_fire_at) FROM skipped_fires) - interval '41 days' FROM scheduled_jobs";
@@ -94,7 +94,7 @@ async fn the_leader_leaves_it_to_the_built_in_job_while_that_keeps_up() {
     housekeeping::note_retained(&mut conn).await.unwrap();
     let mut retain = retain(leader.scope.clone());
     assert_eq!(run(&mut retain).await, Report::idle());
-    assert_eq!(leader.number("SELECT count(*) FROM job_dispatch").await, 6, "nothing went");
+    assert_eq!(leader.number("SELECT count(*) FROM job_dispatch").await, 6, "no dispatch was deleted");
     // The built-in job does not delete this.
     leader
         .sql(

@@ -16,7 +16,7 @@ async fn what_waits_in_vain_is_told_given_up_and_told_to_be_over() {
     assert_eq!(run(&mut waiting).await, Report::idle());
     leader.job_with_runs("urgent", 2).await;
     assert_eq!(run(&mut waiting).await.counts["queues_unserved"], 1);
-    assert_eq!(run(&mut waiting).await, Report::idle(), "told once");
+    assert_eq!(run(&mut waiting).await, Report::idle(), "reported once");
     assert_eq!(leader.events().await, ["queue_unserved"]);
 
     leader.sql("UPDATE job_dispatch SET expires_at = now()").await;

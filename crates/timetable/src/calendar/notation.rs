@@ -169,7 +169,7 @@ pub(super) fn moment(text: &str) -> Option<Moment> {
     Some(if utc { Moment::Utc(at) } else { Moment::Local(at) })
 }
 
-/// A leap year.
+/// The longest duration of an occurrence: a leap year.
 const LONGEST: TimeDelta = TimeDelta::days(366);
 
 /// RFC 5545: `P1D`, `PT2H30M`, `P1DT12H`, `P2W`.

@@ -82,7 +82,7 @@ impl Timetable {
     }
 }
 
-/// At one instant, the fire that was not moved.
+/// The earlier of two fires; at one instant, the one that was not moved.
 fn earliest(
     best: Option<Fire>,
     at: Option<DateTime<Utc>>,

@@ -4,11 +4,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sched_model::domain::ids::{ClaimToken, DispatchId, WorkerId};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
+
+use crate::attempt::stops::Stops;
+use crate::backend::JobColumns;
+use crate::claiming::fleet::Fleet;
 
 #[derive(Debug)]
 pub(crate) struct Counters {
@@ -17,31 +20,35 @@ pub(crate) struct Counters {
     pub(crate) running: Running,
     pub(crate) limited: LimitedClaims,
     pub(crate) is_listening: AtomicBool,
+    pub(crate) fleet: Fleet,
 }
 
 /// Claims from queues with limits. The end of such an attempt may make room in its queue.
 #[derive(Debug, Default)]
 pub(crate) struct LimitedClaims(Mutex<HashMap<ClaimToken, String>>);
 
-/// From the answer of the claim until the result is stored.
+/// The attempts in progress: from the answer of the claim until the result is stored.
 #[derive(Debug, Default)]
 pub(crate) struct Running(Mutex<HashMap<ClaimToken, Attempt>>);
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Attempt {
     id: DispatchId,
-    job: String,
-    cancel: CancellationToken,
-    /// Kills the attempt: the claim was taken away.
-    lost: CancellationToken,
-    /// The handler has ended or will never run. The result waits to be stored.
-    is_over: bool,
+    job: Arc<JobColumns>,
+    stops: Arc<Stops>,
 }
 
 impl Attempt {
-    /// An attempt that is about to run. `cancel` stops its handler softly.
-    pub(crate) fn new(id: DispatchId, job: String, cancel: CancellationToken) -> Self {
-        Self { id, job, cancel, lost: CancellationToken::new(), is_over: false }
+    /// An attempt that is about to run.
+    pub(crate) fn new(id: DispatchId, job: Arc<JobColumns>, stops: Arc<Stops>) -> Self {
+        Self { id, job, stops }
+    }
+
+    /// An attempt that will never run. Its release waits to be stored.
+    pub(crate) fn over(id: DispatchId, job: Arc<JobColumns>) -> Self {
+        let stops = Stops::new(Arc::default());
+        stops.finish();
+        Self::new(id, job, Arc::new(stops))
     }
 }
 
@@ -50,7 +57,7 @@ impl LimitedClaims {
         self.locked(|map| drop(map.insert(token, queue)));
     }
 
-    /// Returns their queues without duplicates.
+    /// Removes claims; returns their queues without duplicates.
     pub(crate) fn take(&self, tokens: &[ClaimToken]) -> Vec<String> {
         self.locked(|map| {
             if map.is_empty() {
@@ -69,16 +76,15 @@ impl LimitedClaims {
 
 impl Running {
     /// The key is the token: the next attempt of a run may start before the end of this one.
-    pub(crate) fn insert(&self, token: ClaimToken, attempt: Attempt) {
-        self.locked(|map| drop(map.insert(token, attempt)));
+    pub(crate) fn insert(&self, attempts: impl IntoIterator<Item = (ClaimToken, Attempt)>) {
+        self.locked(|map| map.extend(attempts));
     }
 
-    /// `None` for an attempt that was stopped before.
+    /// Stops the attempt of a cancelled run and returns its job; `None` if it was stopped before.
     pub(crate) fn cancel(&self, token: ClaimToken) -> Option<String> {
         self.locked(|map| {
-            let attempt = map.get(&token).filter(|attempt| !attempt.cancel.is_cancelled())?;
-            attempt.cancel.cancel();
-            Some(attempt.job.clone())
+            let attempt = map.get(&token).filter(|attempt| attempt.stops.cancel())?;
+            Some(attempt.job.name.clone())
         })
     }
 
@@ -86,41 +92,24 @@ impl Running {
     /// attempt may have lost its claim because its end is stored.
     pub(crate) fn lose(&self, token: ClaimToken) -> Option<String> {
         self.locked(|map| {
-            let attempt =
-                map.get(&token).filter(|attempt| !attempt.is_over && !attempt.lost.is_cancelled())?;
-            attempt.lost.cancel();
-            Some(attempt.job.clone())
+            let attempt = map.get(&token).filter(|attempt| attempt.stops.lose())?;
+            Some(attempt.job.name.clone())
         })
-    }
-
-    /// Never cancelled for an unknown attempt.
-    pub(crate) fn loss(&self, token: ClaimToken) -> CancellationToken {
-        self.locked(|map| map.get(&token).map(|attempt| attempt.lost.clone()).unwrap_or_default())
-    }
-
-    /// Call it before the end is sent to the completer.
-    pub(crate) fn finish(&self, token: ClaimToken) {
-        self.locked(|map| {
-            if let Some(attempt) = map.get_mut(&token) {
-                attempt.is_over = true;
-            }
-        });
     }
 
     pub(crate) fn held(&self) -> Vec<(DispatchId, ClaimToken)> {
         self.locked(|map| {
-            let held = map.iter().filter(|(_, attempt)| !attempt.is_over);
+            let held = map.iter().filter(|(_, attempt)| !attempt.stops.is_over());
             held.map(|(token, attempt)| (attempt.id, *token)).collect()
         })
     }
 
-    /// A new token for an unknown attempt.
-    pub(crate) fn cancellation(&self, token: ClaimToken) -> CancellationToken {
-        self.locked(|map| map.get(&token).map(|attempt| attempt.cancel.clone()).unwrap_or_default())
-    }
-
-    pub(crate) fn remove(&self, token: ClaimToken) {
-        self.locked(|map| drop(map.remove(&token)));
+    pub(crate) fn remove(&self, tokens: &[ClaimToken]) {
+        self.locked(|map| {
+            for token in tokens {
+                map.remove(token);
+            }
+        });
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -132,7 +121,7 @@ impl Running {
     }
 
     pub(crate) fn jobs(&self) -> Vec<(DispatchId, String)> {
-        self.locked(|map| map.values().map(|attempt| (attempt.id, attempt.job.clone())).collect())
+        self.locked(|map| map.values().map(|attempt| (attempt.id, attempt.job.name.clone())).collect())
     }
 
     fn locked<T>(&self, look: impl FnOnce(&mut HashMap<ClaimToken, Attempt>) -> T) -> T {
@@ -149,6 +138,7 @@ impl Counters {
             running: Running::default(),
             limited: LimitedClaims::default(),
             is_listening: AtomicBool::new(false),
+            fleet: Fleet::default(),
         }
     }
 
@@ -164,22 +154,25 @@ pub(crate) fn log_loss(job: &str, token: ClaimToken) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attempt::fixture::job_columns;
 
     #[test]
     fn ended_attempt_cannot_lose_its_claim() {
-        let running = Running::default();
+        let (running, id) = (Running::default(), DispatchId(uuid::Uuid::nil()));
         let tokens = [1, 2].map(ClaimToken);
-        for token in tokens {
-            let id = DispatchId(uuid::Uuid::nil());
-            running.insert(token, Attempt::new(id, format!("job {}", token.0), CancellationToken::new()));
-        }
         let [first, second] = tokens;
-        let loss = tokens.map(|token| running.loss(token));
-        running.finish(first);
-        assert_eq!(running.held(), [(DispatchId(uuid::Uuid::nil()), second)]);
+        let stops = tokens.map(|_| Arc::new(Stops::new(Arc::default())));
+        running.insert(tokens.into_iter().zip(&stops).map(|(token, stops)| {
+            let job = job_columns(&format!("job {}", token.0));
+            (token, Attempt::new(id, job, stops.clone()))
+        }));
+        stops[0].finish();
+        assert_eq!(running.held(), [(id, second)]);
         assert_eq!((running.lose(first), running.lose(second)), (None, Some("job 2".to_owned())));
-        assert_eq!(loss.map(|loss| loss.is_cancelled()), [false, true]);
+        assert_eq!(stops.map(|stops| stops.is_lost()), [false, true]);
         assert_eq!(running.lose(second), None, "lost before");
         assert_eq!(running.count(), 2, "both results wait to be stored");
+        running.remove(&tokens);
+        assert_eq!(running.count(), 0);
     }
 }

@@ -10,11 +10,13 @@
 //!   run while this process lives.
 //! - A handler that panics is a failed attempt.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::ids::{ExecutionId, execution_id};
 use sched_runtime::monotonic_clock::monotonic;
+use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
@@ -22,6 +24,7 @@ use crate::attempt::failures;
 use crate::attempt::redaction::Redaction;
 use crate::attempt::result::{Circumstances, ReleaseReason, ended, released};
 use crate::attempt::slot::{self, Bounds, SlotOutcome, wait_for_slot};
+use crate::attempt::stops::Stops;
 use crate::attempt::trace::{self, AttemptTrace, TraceOutcome};
 use crate::backend::{Claimed, Ended};
 use crate::claiming::prefetch::SLOT_WAIT;
@@ -35,25 +38,31 @@ const CLAIM_LOST: ReleaseReason = ReleaseReason {
 };
 
 /// The place stays taken until the result is stored.
-pub(crate) fn start(session: &Session, claimed: Claimed, place: Option<OwnedSemaphorePermit>) {
-    let span = trace::log_span(&claimed);
+pub(crate) fn start(attempt: Attempt, runtime: &Handle) {
+    let (span, session) = (trace::log_span(&attempt.claimed), attempt.session.clone());
     // The tracker owns the task, and `kill` ends it.
-    let attempt = Attempt { session: session.clone(), claimed, place, received: monotonic() };
-    session.attempts.spawn(attempt.run().instrument(span));
+    if span.is_disabled() {
+        session.attempts.spawn_on(attempt.run(), runtime);
+    } else {
+        session.attempts.spawn_on(attempt.run().instrument(span), runtime);
+    }
 }
 
 /// An attempt from its claim to the hand-over of its result.
-struct Attempt {
-    session: Session,
-    claimed: Claimed,
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    /// All attempts of a claim share it.
+    pub(crate) session: Arc<Session>,
+    pub(crate) claimed: Box<Claimed>,
+    pub(crate) stops: Arc<Stops>,
     /// The place of the run, taken until the result is stored.
-    place: Option<OwnedSemaphorePermit>,
+    pub(crate) place: Option<OwnedSemaphorePermit>,
     /// When the worker received the claim.
-    received: Instant,
+    pub(crate) received: Instant,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum KillReason {
+pub(super) enum KillReason {
     /// The worker may count as dead, with all of its attempts.
     LeaseLost,
     ClaimLost,
@@ -71,7 +80,7 @@ impl KillReason {
     }
 }
 
-enum AttemptEnd {
+pub(super) enum AttemptEnd {
     Killed(KillReason),
     /// The handler started nothing, because the circuit is open or the worker lacks a resource. The
     /// attempt does not count. Its row in history shows operators a run that no worker can start.
@@ -87,49 +96,68 @@ impl Attempt {
             // The attempts in the slots take longer than all that have ended.
             worker.prefetch.ended(SLOT_WAIT);
         }
-        worker.prefetch.record_start();
+        worker.prefetch.record_starts(1);
         match outcome {
             SlotOutcome::Slot(slot) => self.run_in_slot(slot).await,
             SlotOutcome::Release(reason) => {
-                worker.counters.running.finish(self.claimed.token);
+                self.stops.finish();
                 let ended = released(&self.claimed, reason);
-                worker.completer.send(Some(self.claimed.claim_id), ended, self.place).await;
+                Box::pin(worker.completer.send(Some(self.claimed.claim_id), ended, self.place)).await;
             }
-            SlotOutcome::Killed => self.killed(KillReason::LeaseLost, Duration::ZERO).await,
+            SlotOutcome::Killed => Box::pin(self.killed(KillReason::LeaseLost, Duration::ZERO)).await,
         }
     }
 
     async fn run_in_slot(mut self, slot: OwnedSemaphorePermit) {
-        metrics::gauge!("sched_slots_busy").increment(1.0);
-        let trace = AttemptTrace::open(&self.session.worker.traces, self.session.id);
-        let end = execute(&self.session, &mut self.claimed, self.received).await;
-        let ran = trace.close(
-            &self.claimed,
-            match &end {
-                AttemptEnd::Killed(reason) => TraceOutcome::Killed(reason.as_str()),
-                AttemptEnd::NotStarted(_) => TraceOutcome::NotStarted,
-                AttemptEnd::Ended(ended) => TraceOutcome::Ended(ended),
-            },
-        );
-        let worker = &self.session.worker;
+        let slot = BusySlot::new(&self.session.worker, slot);
+        let (session, stops) = (self.session.clone(), self.stops.clone());
+        let report = until_killed(&session, &stops, Box::pin(run_handler(&mut self))).await;
+        Box::pin(self.end(report, slot)).await;
+    }
+
+    /// Hands the end of an attempt over, and frees its slot when there is room for the result.
+    pub(super) async fn end(self, report: Result<Report, KillReason>, slot: BusySlot) {
+        let end = self.conclude(report, slot.since);
         match end {
             AttemptEnd::Killed(reason) => {
-                free(worker, slot);
-                self.killed(reason, ran).await;
+                let ran = slot.since.elapsed();
+                slot.free(&self.session.worker);
+                Box::pin(self.killed(reason, ran)).await;
             }
             AttemptEnd::NotStarted(ended) | AttemptEnd::Ended(ended) => {
-                failures::report(&worker.tracker, &self.claimed, &ended);
-                let room = worker.completer.room_for(completion::bytes_of(&ended)).await;
-                free(worker, slot);
-                worker.completer.send_holding(Some(self.claimed.claim_id), ended, (self.place, room)).await;
+                let completer = &self.session.worker.completer;
+                let room = completer.room_for(completion::bytes_of(&ended)).await;
+                slot.free(&self.session.worker);
+                completer.send_holding(Some(self.claimed.claim_id), ended, (self.place, room)).await;
             }
         }
     }
 
+    /// The end of an attempt that took its slot at `since`, with its span and its report to the
+    /// error tracker.
+    pub(super) fn conclude(&self, report: Result<Report, KillReason>, since: Instant) -> AttemptEnd {
+        let end = conclude(self, report);
+        let (worker, claimed) = (&self.session.worker, &self.claimed);
+        let outcome = match &end {
+            AttemptEnd::Killed(reason) => TraceOutcome::Killed(reason.as_str()),
+            AttemptEnd::NotStarted(_) => TraceOutcome::NotStarted,
+            AttemptEnd::Ended(ended) => TraceOutcome::Ended(ended),
+        };
+        AttemptTrace::of(&worker.traces, self.session.id, since).close(claimed, outcome);
+        if let AttemptEnd::NotStarted(ended) | AttemptEnd::Ended(ended) = &end {
+            failures::report(&worker.tracker, claimed, ended);
+        }
+        end
+    }
+
+    pub(super) fn id(&self) -> ExecutionId {
+        execution_id(self.claimed.claimed_at, self.claimed.dispatch_id, self.claimed.token)
+    }
+
     /// Ends a killed attempt, which ran for `ran`.
-    async fn killed(self, reason: KillReason, ran: Duration) {
+    pub(super) async fn killed(self, reason: KillReason, ran: Duration) {
         let Self { session, claimed, place, .. } = self;
-        let (run, job) = (claimed.dispatch_id, claimed.job_name.as_str());
+        let (run, job) = (claimed.dispatch_id, claimed.job.name.as_str());
         match reason {
             KillReason::StillRuns => {
                 tracing::error!(
@@ -143,7 +171,7 @@ impl Attempt {
             KillReason::LeaseLost => {
                 tracing::warn!(run.id = %run, job.name = job, ?reason, "killed attempt");
                 session.count_left();
-                session.worker.counters.running.remove(claimed.token);
+                session.worker.counters.running.remove(&[claimed.token]);
                 // No notification: the leader sends one when it has recovered the run.
                 drop(session.worker.counters.limited.take(&[claimed.token]));
             }
@@ -159,17 +187,24 @@ impl Attempt {
     }
 }
 
-async fn execute(session: &Session, claimed: &mut Claimed, received: Instant) -> AttemptEnd {
-    let worker = &session.worker;
-    let attempt_id = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
-    let loss = worker.counters.running.loss(claimed.token);
-    let report = tokio::select! {
+/// Ends the report of a handler early when its lease or its claim is lost.
+pub(super) async fn until_killed(
+    session: &Session,
+    stops: &Stops,
+    report: impl Future<Output = Report>,
+) -> Result<Report, KillReason> {
+    tokio::select! {
         biased;
         () = session.kill.cancelled() => Err(KillReason::LeaseLost),
-        () = loss.cancelled() => Err(KillReason::ClaimLost),
-        report = run_handler(session, claimed, attempt_id) => Ok(report),
-    };
-    worker.counters.running.finish(claimed.token);
+        () = stops.lost() => Err(KillReason::ClaimLost),
+        report = report => Ok(report),
+    }
+}
+
+fn conclude(attempt: &Attempt, report: Result<Report, KillReason>) -> AttemptEnd {
+    let Attempt { session, claimed, stops, received, .. } = attempt;
+    let worker = &session.worker;
+    stops.finish();
     let _had_output = worker.live_buffer.close(claimed.token);
     let mut report = match report {
         Ok(report) => report,
@@ -179,7 +214,7 @@ async fn execute(session: &Session, claimed: &mut Claimed, received: Instant) ->
     if report.untried {
         report.elapsed = Duration::ZERO;
     }
-    let was_stopped = session.release.is_cancelled() && report.outcome == Outcome::Cancelled;
+    let was_stopped = report.outcome == Outcome::Cancelled && session.release.is_cancelled();
     if was_stopped && report.still_runs {
         return AttemptEnd::Killed(KillReason::StillRuns);
     }
@@ -187,25 +222,42 @@ async fn execute(session: &Session, claimed: &mut Claimed, received: Instant) ->
         let cause = report.error_message.take().unwrap_or_default();
         report.error_message = Some(format!("released because the worker was stopping: {cause}"));
     }
+    worker.meters.execution.record(report.elapsed.as_secs_f64());
     log(claimed, &report);
     let not_started = report.untried;
     let circumstances = Circumstances {
-        received,
+        received: *received,
         is_released: not_started || was_stopped,
         max_attempts: worker.config.max_retry_attempts,
     };
-    let ended = ended(claimed, attempt_id, report, &circumstances);
+    let ended = ended(claimed, attempt.id(), report, &circumstances);
     if not_started { AttemptEnd::NotStarted(ended) } else { AttemptEnd::Ended(ended) }
 }
 
-fn free(worker: &Worker, slot: OwnedSemaphorePermit) {
-    drop(slot);
-    metrics::gauge!("sched_slots_busy").decrement(1.0);
-    worker.prefetch.moved.notify_one();
+/// A slot that an attempt holds, or several in turn.
+#[derive(Debug)]
+pub(super) struct BusySlot {
+    slot: OwnedSemaphorePermit,
+    /// When the attempt took it.
+    pub(super) since: Instant,
+}
+
+impl BusySlot {
+    pub(super) fn new(worker: &Worker, slot: OwnedSemaphorePermit) -> Self {
+        worker.meters.slots_busy.increment(1.0);
+        Self { slot, since: monotonic() }
+    }
+
+    pub(super) fn free(self, worker: &Worker) {
+        drop(self.slot);
+        worker.meters.slots_busy.decrement(1.0);
+        worker.prefetch.moved.notify_one();
+    }
 }
 
 /// The report contains no secrets.
-async fn run_handler(session: &Session, claimed: &mut Claimed, attempt_id: ExecutionId) -> Report {
+async fn run_handler(attempt: &mut Attempt) -> Report {
+    let (attempt_id, claimed) = (attempt.id(), &mut attempt.claimed);
     let handler_type: HandlerType = match claimed.handler_type.parse() {
         Ok(handler_type) => handler_type,
         Err(error) => {
@@ -213,25 +265,29 @@ async fn run_handler(session: &Session, claimed: &mut Claimed, attempt_id: Execu
             return Report::failed(ErrorClass::UnsupportedHandler, &message);
         }
     };
-    let worker = &session.worker;
+    let worker = &attempt.session.worker;
     let redaction = match Redaction::load(&worker.backend, worker.secret_keys.as_deref(), claimed).await {
         Ok(redaction) => redaction,
         Err(report) => return *report,
     };
     let live = redaction.live(worker.live_buffer.clone(), claimed);
     let execution = execution(claimed, attempt_id, (redaction.secrets(), live));
-    let cancel = worker.counters.running.cancellation(claimed.token);
+    let cancel = attempt.stops.cancellation().clone();
     let report = worker.handlers.run(handler_type, execution, cancel).await;
     redaction.redact(report).await
 }
 
-fn execution(claimed: &mut Claimed, attempt_id: ExecutionId, (secrets, live): (Secrets, Live)) -> Execution {
+pub(super) fn execution(
+    claimed: &mut Claimed,
+    attempt_id: ExecutionId,
+    (secrets, live): (Secrets, Live),
+) -> Execution {
     Execution {
         run_id: claimed.dispatch_id.0,
         tenant_id: claimed.tenant_id.0,
         job_id: claimed.job_id.0,
         attempt_id: attempt_id.0,
-        job_name: claimed.job_name.clone(),
+        job_name: claimed.job.name.clone(),
         attempt: claimed.attempt,
         fire_time: claimed.scheduled_for,
         lateness_ms: (claimed.claimed_at - claimed.scheduled_for).num_milliseconds().max(0),
@@ -247,8 +303,7 @@ fn execution(claimed: &mut Claimed, attempt_id: ExecutionId, (secrets, live): (S
 }
 
 fn log(claimed: &Claimed, report: &Report) {
-    metrics::histogram!("sched_execution_seconds").record(report.elapsed.as_secs_f64());
-    let (job, run, attempt) = (claimed.job_name.as_str(), claimed.dispatch_id, claimed.attempt);
+    let (job, run, attempt) = (claimed.job.name.as_str(), claimed.dispatch_id, claimed.attempt);
     for note in &report.notes {
         tracing::warn!(job.name = job, run.id = %run, attempt, note, "note about the attempt");
     }
@@ -267,6 +322,16 @@ mod tests {
 
     use super::*;
     use crate::attempt::fixture::claimed;
+
+    /// The memory of a future is copied when its task starts.
+    #[test]
+    fn future_of_an_attempt_is_small() {
+        fn size<F: Future>(_of: impl Fn(Attempt) -> F) -> usize {
+            size_of::<F>()
+        }
+        let bytes = size(Attempt::run);
+        assert!(bytes <= 2048, "{bytes} bytes");
+    }
 
     #[test]
     fn handler_receives_the_trace_context_of_its_attempt() {

@@ -25,14 +25,14 @@ fn details(claimed: &Claimed, ended: &Ended) -> Report {
         ("span_id", trace.span_id()),
         ("tenant.id", claimed.tenant_id.to_string()),
         ("job.id", claimed.job_id.to_string()),
-        ("job.name", claimed.job_name.clone()),
+        ("job.name", claimed.job.name.clone()),
         ("run.id", claimed.dispatch_id.to_string()),
         ("attempt.id", ended.record.execution_id.to_string()),
         ("attempt", claimed.attempt.to_string()),
         ("error.type", class.clone()),
     ];
     Report {
-        title: format!("{}: {message}", claimed.job_name),
+        title: format!("{}: {message}", claimed.job.name),
         facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         group: vec!["run failed".to_owned(), claimed.job_id.to_string(), class],
     }

@@ -80,7 +80,7 @@ async fn write(buffer: &LiveBuffer, backend: &Backend, counters: &Counters) -> R
     Ok(())
 }
 
-/// Its attempt has just ended, or another worker has the run.
+/// Handles a claim that does not hold: its attempt has just ended, or another worker has the run.
 fn lost(buffer: &LiveBuffer, counters: &Counters, token: ClaimToken) {
     if buffer.close(token)
         && let Some(job) = counters.running.lose(token)

@@ -1,5 +1,6 @@
 //! The stored end of an attempt, from the handler's report or from the reason of a release.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -8,7 +9,7 @@ use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, Tenan
 use sched_model::domain::retry::RetryPolicy;
 use sched_model::domain::run_state::DispatchEvent;
 
-use crate::backend::{Claimed, Ended, OpenAttempt, OutputChunk, Record};
+use crate::backend::{Claimed, Ended, JobColumns, OpenAttempt, OutputChunk, Record};
 use crate::handlers::{CapturedOutput, ErrorClass, Report, RetryHint};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +24,7 @@ const CLAIM_UNANSWERED: ReleaseReason = ReleaseReason {
 };
 
 pub(crate) struct Circumstances {
-    /// By the monotonic clock of the worker.
+    /// The time of the claim's answer, by the monotonic clock of the worker.
     pub(crate) received: Instant,
     pub(crate) is_released: bool,
     /// Attempts of jobs without a retry policy.
@@ -52,6 +53,7 @@ pub(crate) fn ended(
         dispatch_id: claimed.dispatch_id,
         tenant_id: claimed.tenant_id,
         job_id: claimed.job_id,
+        job: claimed.job.clone(),
         token: claimed.token,
         outcome,
         verdict: decide(AttemptEnd { outcome, error_class }, claimed.failures, policy, rand::random())
@@ -89,30 +91,32 @@ struct UnstartedAttempt {
     dispatch_id: DispatchId,
     tenant_id: TenantId,
     job_id: JobId,
+    job: Arc<JobColumns>,
     token: ClaimToken,
     claimed_at: DateTime<Utc>,
 }
 
 pub(crate) fn released(claimed: &Claimed, reason: ReleaseReason) -> Ended {
-    let &Claimed { dispatch_id, tenant_id, job_id, token, claimed_at, .. } = claimed;
-    released_unstarted(&UnstartedAttempt { dispatch_id, tenant_id, job_id, token, claimed_at }, reason)
+    let &Claimed { dispatch_id, tenant_id, job_id, ref job, token, claimed_at, .. } = claimed;
+    let job = job.clone();
+    released_unstarted(UnstartedAttempt { dispatch_id, tenant_id, job_id, job, token, claimed_at }, reason)
 }
 
 /// This worker never received the claim.
 pub(crate) fn released_unknown(attempt: &OpenAttempt) -> Ended {
     let &OpenAttempt { dispatch_id, tenant_id, job_id, token, claimed_at, .. } = attempt;
-    released_unstarted(
-        &UnstartedAttempt { dispatch_id, tenant_id, job_id, token, claimed_at },
-        CLAIM_UNANSWERED,
-    )
+    let job = attempt.job_columns();
+    let unstarted = UnstartedAttempt { dispatch_id, tenant_id, job_id, job, token, claimed_at };
+    released_unstarted(unstarted, CLAIM_UNANSWERED)
 }
 
-fn released_unstarted(unstarted: &UnstartedAttempt, reason: ReleaseReason) -> Ended {
-    let &UnstartedAttempt { dispatch_id, tenant_id, job_id, token, claimed_at } = unstarted;
+fn released_unstarted(unstarted: UnstartedAttempt, reason: ReleaseReason) -> Ended {
+    let UnstartedAttempt { dispatch_id, tenant_id, job_id, job, token, claimed_at } = unstarted;
     Ended {
         dispatch_id,
         tenant_id,
         job_id,
+        job,
         token,
         outcome: AttemptOutcome::Released,
         verdict: AttemptDecision { event: DispatchEvent::Release, wait: Some(Duration::ZERO) },

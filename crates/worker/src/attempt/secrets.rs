@@ -15,7 +15,8 @@ use secrecy::ExposeSecret as _;
 use crate::backend::{Backend, Claimed, SealedSecret};
 use crate::handlers::{ErrorClass, MissingSecret, Report, Secrets};
 
-/// Of all values of one attempt: all output is searched for each of them, in many forms.
+/// Maximum bytes of all values of one attempt: all output is searched for each of them, in many
+/// forms.
 const MOST_BYTES: usize = 128 * 1024;
 
 /// The key file cannot be used.
@@ -65,7 +66,7 @@ pub(crate) async fn load(
     let read = backend.secrets(claimed.tenant_id, claimed.job_id, &names).await;
     let sealed = read.map_err(|error| {
         tracing::warn!(
-            job.name = claimed.job_name,
+            job.name = claimed.job.name,
             error = error.with_causes(),
             "failed to read the secrets of an attempt"
         );

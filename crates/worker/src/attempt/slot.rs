@@ -1,7 +1,6 @@
 //! Waiting for a slot before an attempt starts.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use sched_runtime::monotonic_clock::monotonic;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -10,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::attempt::result::ReleaseReason;
 use crate::claiming::prefetch::SLOT_WAIT;
 use crate::session::Session;
+use crate::session::trust::LeaseTrust;
 
 pub(crate) const NO_SLOT: ReleaseReason = ReleaseReason {
     class: "worker_busy",
@@ -27,16 +27,12 @@ const LEASE_IN_DOUBT: ReleaseReason = ReleaseReason {
 pub(crate) struct Bounds<'a> {
     kill: &'a CancellationToken,
     stop_claiming: &'a CancellationToken,
-    trusted_until: &'a watch::Sender<Instant>,
+    trust: &'a watch::Sender<LeaseTrust>,
 }
 
 impl<'a> Bounds<'a> {
     pub(crate) fn of(session: &'a Session) -> Self {
-        Self {
-            kill: &session.kill,
-            stop_claiming: &session.stop_claiming,
-            trusted_until: &session.trusted_until,
-        }
+        Self { kill: &session.kill, stop_claiming: &session.stop_claiming, trust: &session.trust }
     }
 }
 
@@ -47,9 +43,15 @@ pub(crate) enum SlotOutcome {
     Killed,
 }
 
+/// Whether an attempt with a slot may start now.
+pub(crate) fn may_start(bounds: &Bounds<'_>) -> bool {
+    let Bounds { kill, stop_claiming, trust } = bounds;
+    !kill.is_cancelled() && !stop_claiming.is_cancelled() && monotonic() < trust.borrow().attempts_until()
+}
+
 /// Waits for at most [`SLOT_WAIT`].
 pub(crate) async fn wait_for_slot(slots: &Arc<Semaphore>, bounds: &Bounds<'_>) -> SlotOutcome {
-    let Bounds { kill, stop_claiming, trusted_until } = bounds;
+    let Bounds { kill, stop_claiming, trust } = bounds;
     if kill.is_cancelled() {
         return SlotOutcome::Killed;
     }
@@ -69,7 +71,7 @@ pub(crate) async fn wait_for_slot(slots: &Arc<Semaphore>, bounds: &Bounds<'_>) -
     // A process that continues after a suspension may get here before its heartbeat detects the
     // delay.
     match outcome {
-        SlotOutcome::Slot(_) if monotonic() >= *trusted_until.borrow() => {
+        SlotOutcome::Slot(_) if monotonic() >= trust.borrow().attempts_until() => {
             SlotOutcome::Release(LEASE_IN_DOUBT)
         }
         outcome => outcome,
@@ -85,18 +87,19 @@ mod tests {
     #[tokio::test]
     async fn worker_with_expired_trust_starts_no_attempt() {
         let slots = Arc::new(Semaphore::new(1));
-        let now = monotonic();
-        let (kill, stop_claiming, trusted_until) =
-            (CancellationToken::new(), CancellationToken::new(), watch::Sender::new(now));
-        let late = Bounds { kill: &kill, stop_claiming: &stop_claiming, trusted_until: &trusted_until };
+        let minute = Duration::from_secs(60);
+        let ended = || LeaseTrust::of_ordinary(Duration::ZERO, monotonic());
+        let (kill, stop_claiming, trust) =
+            (CancellationToken::new(), CancellationToken::new(), watch::Sender::new(ended()));
+        let late = Bounds { kill: &kill, stop_claiming: &stop_claiming, trust: &trust };
         assert!(matches!(wait_for_slot(&slots, &late).await, SlotOutcome::Release(LEASE_IN_DOUBT)));
         assert_eq!(slots.available_permits(), 1, "the slot is free again");
-        trusted_until.send_replace(now + Duration::from_secs(60));
+        trust.send_replace(LeaseTrust::of_ordinary(minute, monotonic()));
         let held = wait_for_slot(&slots, &late).await;
         assert!(matches!(held, SlotOutcome::Slot(_)), "{held:?}");
         let waiting = wait_for_slot(&slots, &late);
         let freeing = async {
-            trusted_until.send_replace(now);
+            trust.send_replace(ended());
             drop(held);
         };
         let (outcome, ()) = tokio::join!(waiting, freeing);

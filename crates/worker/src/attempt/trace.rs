@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::{ExecutionId, WorkerId, execution_id};
 use sched_model::domain::trace::TraceContext;
-use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::traces::{Kind, Span, SpanContext, Traces, Value};
 
 use crate::backend::{Claimed, Ended};
@@ -18,14 +17,33 @@ pub(crate) fn trace(claimed: &Claimed) -> TraceContext {
 }
 
 pub(crate) fn log_span(claimed: &Claimed) -> tracing::Span {
-    let attempt = trace(claimed);
+    let (run, attempt) = (run(claimed), trace(claimed));
     tracing::info_span!(
         "attempt",
-        trace_id = attempt.trace_id(),
-        span_id = attempt.span_id(),
-        parent_span_id = run(claimed).span_id(),
+        trace_id = Hex::<32>::of(attempt.ids().0).as_str(),
+        span_id = Hex::<16>::of(attempt.ids().1.into()).as_str(),
+        parent_span_id = Hex::<16>::of(run.ids().1.into()).as_str(),
         tenant.id = %claimed.tenant_id,
     )
+}
+
+/// An id as hex digits, on the stack.
+struct Hex<const DIGITS: usize>([u8; DIGITS]);
+
+impl<const DIGITS: usize> Hex<DIGITS> {
+    fn of(mut number: u128) -> Self {
+        let mut digits = [b'0'; DIGITS];
+        for digit in digits.iter_mut().rev() {
+            let low = u8::try_from(number & 0xf).unwrap_or(0);
+            *digit = if low < 10 { b'0' + low } else { b'a' + low - 10 };
+            number >>= 4;
+        }
+        Self(digits)
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
 }
 
 /// Opened once, closed once with the outcome.
@@ -44,8 +62,9 @@ pub(crate) enum TraceOutcome<'a> {
 }
 
 impl<'a> AttemptTrace<'a> {
-    pub(crate) fn open(traces: &'a Traces, worker: WorkerId) -> Self {
-        Self { traces, worker, opened: monotonic() }
+    /// A span of an attempt that began at `opened`.
+    pub(crate) fn of(traces: &'a Traces, worker: WorkerId, opened: Instant) -> Self {
+        Self { traces, worker, opened }
     }
 
     /// Returns the time since the span was opened.
@@ -72,7 +91,7 @@ fn finished(worker: WorkerId, claimed: &Claimed, outcome: &TraceOutcome<'_>) -> 
     let mut attributes: Vec<(&'static str, Value)> = vec![
         ("tenant.id", claimed.tenant_id.to_string().into()),
         ("job.id", claimed.job_id.to_string().into()),
-        ("job.name", claimed.job_name.as_str().into()),
+        ("job.name", claimed.job.name.as_str().into()),
         ("run.id", claimed.dispatch_id.to_string().into()),
         ("attempt.id", id(claimed).to_string().into()),
         ("worker.id", worker.to_string().into()),
@@ -93,7 +112,7 @@ fn finished(worker: WorkerId, claimed: &Claimed, outcome: &TraceOutcome<'_>) -> 
     };
     Span {
         parent: Some(run(claimed).ids().1),
-        name: format!("attempt {}", claimed.job_name),
+        name: format!("attempt {}", claimed.job.name),
         kind: Kind::Consumer,
         attributes,
         failure,
@@ -139,5 +158,14 @@ mod tests {
         let (_, own) = trace(&claimed).ids();
         assert!(id(&claimed).0.simple().to_string().ends_with(&format!("{own:016x}")));
         assert!(!trace(&claimed).is_sampled());
+    }
+
+    #[test]
+    fn hex_ids_equal_those_of_the_trace() {
+        let context = trace(&claimed());
+        assert_eq!(Hex::<32>::of(context.ids().0).as_str(), context.trace_id());
+        assert_eq!(Hex::<16>::of(context.ids().1.into()).as_str(), context.span_id());
+        assert_eq!(Hex::<16>::of(u64::MAX.into()).as_str(), "f".repeat(16));
+        assert_eq!(Hex::<16>::of(0x1a2b).as_str(), "0000000000001a2b");
     }
 }

@@ -1,12 +1,10 @@
 //! Claims: one pooled connection for all statements of one round.
 
-use std::time::Duration;
-
 use sched_model::DbError;
 use sched_model::connection::pool::Pooled;
 use sched_model::domain::ids::{ClaimToken, WorkerId};
 use sched_model::recovery::dead_workers;
-use sched_model::running::claims::{self, ClaimOutcome, ClaimRequest, Claimed};
+use sched_model::running::claims::{self, ClaimOutcome, ClaimRequest};
 
 pub(crate) struct ClaimConnection(Pooled);
 
@@ -29,8 +27,9 @@ impl ClaimConnection {
         &mut self,
         worker: WorkerId,
         queues: &[String],
-    ) -> Result<Option<Claimed>, DbError> {
-        claims::claim_lone(&mut self.0, worker, queues).await
+        lease_ms: Option<i32>,
+    ) -> Result<ClaimOutcome, DbError> {
+        claims::claim_lone(&mut self.0, worker, queues, lease_ms).await
     }
 
     pub(crate) async fn claim(&mut self, wanted: &ClaimRequest<'_>) -> Result<ClaimOutcome, DbError> {
@@ -39,9 +38,5 @@ impl ClaimConnection {
 
     pub(crate) async fn claim_limited(&mut self, wanted: &ClaimRequest<'_>) -> Result<ClaimOutcome, DbError> {
         claims::claim_limited(&mut self.0, wanted).await
-    }
-
-    pub(crate) async fn next_claimable(&mut self, queues: &[String]) -> Result<Option<Duration>, DbError> {
-        claims::next_claimable(&mut self.0, queues).await
     }
 }

@@ -28,7 +28,8 @@ use target::Store;
 
 pub use target::ArchiveTarget;
 
-/// Counted by one statement: 512 MiB, which a slow disk reads within the statement timeout.
+/// Blocks of a month that one statement counts: 512 MiB, which a slow disk reads within the
+/// statement timeout.
 const COUNTED_BLOCKS: i64 = 65_536;
 
 #[derive(Debug, Deserialize)]
@@ -40,7 +41,7 @@ pub(super) struct Report {
     archived: Vec<Archived>,
     rows: u64,
     bytes: u64,
-    /// The run was cancelled.
+    /// Months that remain because the run was cancelled.
     left: usize,
 }
 
@@ -99,7 +100,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, _: Args) -> Result<Report, H
     Err(HandlerError::new("archive_failed", text))
 }
 
-/// `None` if it was cancelled before the drop.
+/// Archives one month and drops it. `None` if it was cancelled before the drop.
 async fn one(
     conn: &mut Conn,
     ctx: &Ctx,
@@ -136,7 +137,7 @@ async fn one(
     }))
 }
 
-/// From an earlier run, if it is intact.
+/// The archive of this month from an earlier run, if it is intact.
 async fn existing_content(store: &Store, name: &str, rows: u64) -> Result<Option<Content>, HandlerError> {
     let Some(checksum) = store.checksum(name).await? else { return Ok(None) };
     // Written again: its rows still exist.

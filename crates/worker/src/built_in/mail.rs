@@ -15,7 +15,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::delivery_failure::Failure;
 
-/// Of each step of the SMTP session.
+/// Time limit of each step of the SMTP session.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Classes of a server that rejects one address, not all.
@@ -105,8 +105,8 @@ fn unfit(error: &(dyn std::error::Error + 'static)) -> Failure {
     Failure::new("mail_not_made", describe(error)).for_good()
 }
 
-/// The server shuts down (RFC 5321), or authentication fails (RFC 4954). The operator must fix
-/// this, not the tenant.
+/// Whether the server rejects all messages of this worker: it shuts down (RFC 5321), or
+/// authentication fails (RFC 4954). The operator must fix this, not the tenant.
 fn is_of_all(error: &lettre::transport::smtp::Error) -> bool {
     let of_all = ["421", "454", "530", "534", "535", "538"];
     error.status().is_some_and(|code| of_all.contains(&code.to_string().as_str()))

@@ -1,7 +1,8 @@
 //! `sched.retention`: removes old finished rows, page by page.
 //!
-//! Each page is a short transaction that does not wait for locks. Only a run that leaves no old row
-//! stores the mark that relieves the leader of this work.
+//! Each page is a short transaction that does not wait for locks. A run ends when no old row is
+//! left, its time is up or it is cancelled. Only a run that leaves no old row stores the mark that
+//! relieves the leader of this work. Without that mark, the leader removes the rows itself.
 
 use std::time::Duration;
 

@@ -17,10 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use crate::claiming::{ClaimResult, Claiming};
 use crate::session::Session;
 
-/// Keeps the transaction short.
-const MAX_PER_CLAIM: usize = 500;
-
-/// After a retry is due, so that the database finds it due.
+/// The poller claims a retry this long after it is due, so that the database finds it due.
 const JUST_AFTER: Duration = Duration::from_millis(2);
 
 /// First pause after a claim that found only locked runs. It grows by half each time.
@@ -65,7 +62,10 @@ pub(crate) async fn run(session: Session) {
                 tracing::warn!(error = error.with_causes(), "claim failed; retrying");
             }
         }
-        let jittered = pause.mul_f64(rand::rng().random_range(0.8..=1.2));
+        // Never above the longest pause.
+        let jittered = pause
+            .mul_f64(rand::rng().random_range(0.8..=1.2))
+            .min(longest.mul_f64(rand::rng().random_range(0.8..=1.0)));
         let jittered = again_in.map_or(jittered, |again_in: Duration| jittered.min(again_in));
         tokio::select! {
             () = session.stop_claiming.cancelled() => return,
@@ -92,7 +92,10 @@ async fn room(session: &Session) -> Vec<OwnedSemaphorePermit> {
         let moved = worker.prefetch.moved.notified();
         tokio::pin!(moved);
         moved.as_mut().enable();
-        let room = worker.prefetch.room(worker.slots.available_permits()).min(MAX_PER_CLAIM);
+        let room = worker
+            .prefetch
+            .room(worker.slots.available_permits())
+            .min(worker.counters.fleet.runs_per_claim());
         if room > 0 {
             let mut places = Vec::with_capacity(room);
             // While results cannot be stored, there may be fewer places than room.

@@ -12,21 +12,24 @@ use tokio::sync::Notify;
 
 /// Prefetched runs start within this time, if attempts keep their mean duration.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Ahead of the free slots.
+/// Maximum runs claimed ahead of the free slots.
 pub(crate) const MAX_AHEAD: usize = 1_000;
-/// A claimed run that has not started is released.
+/// A claimed run that has not started after this time is released.
 pub(crate) const SLOT_WAIT: Duration = Duration::from_secs(1);
 /// Attempts may take long.
 const UNKNOWN: u64 = u64::MAX;
+/// Attempts with a smaller mean duration, in nanoseconds, run in place.
+const TINY: u64 = 200_000;
 /// Each attempt moves the mean by 1/WEIGHT of the difference.
 const WEIGHT: u64 = 16;
 
 #[derive(Debug)]
 pub(crate) struct Prefetch {
     concurrency: usize,
-    /// In nanoseconds.
+    /// Moving mean of the durations of attempts, in nanoseconds.
     mean: AtomicU64,
     waiting: AtomicUsize,
+    claimed_ahead: metrics::Gauge,
     /// A claimed run has started or was released.
     pub(crate) moved: Notify,
 }
@@ -37,11 +40,12 @@ impl Prefetch {
             concurrency: usize::try_from(concurrency).unwrap_or(1),
             mean: AtomicU64::new(UNKNOWN),
             waiting: AtomicUsize::new(0),
+            claimed_ahead: metrics::gauge!("sched_claimed_ahead"),
             moved: Notify::new(),
         }
     }
 
-    /// Also a wait for a slot that timed out.
+    /// Records the duration of an attempt, or of a wait for a slot that timed out.
     pub(crate) fn ended(&self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(UNKNOWN - 1);
         let (Ok(_) | Err(_)) = self.mean.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |mean| {
@@ -53,13 +57,27 @@ impl Prefetch {
 
     pub(crate) fn claimed(&self, runs: usize) {
         self.waiting.fetch_add(runs, Ordering::Relaxed);
-        metrics::gauge!("sched_claimed_ahead").increment(u32::try_from(runs).map_or(0.0, f64::from));
+        self.claimed_ahead.increment(u32::try_from(runs).map_or(0.0, f64::from));
     }
 
-    pub(crate) fn record_start(&self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        metrics::gauge!("sched_claimed_ahead").decrement(1.0);
+    /// Records that claimed runs have started or were released.
+    pub(crate) fn record_starts(&self, runs: usize) {
+        self.waiting.fetch_sub(runs, Ordering::Relaxed);
+        self.claimed_ahead.decrement(u32::try_from(runs).map_or(0.0, f64::from));
         self.moved.notify_one();
+    }
+
+    /// Claimed runs that have not started.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Attempts are so short that a task for each costs more than its handler. Also before the first
+    /// attempt has ended: if the first ones are long, their driver takes them over.
+    pub(crate) fn are_tiny(&self) -> bool {
+        let mean = self.mean.load(Ordering::Relaxed);
+        mean == UNKNOWN || mean < TINY
     }
 
     /// 0 while a statement would not pay.
@@ -117,9 +135,9 @@ mod tests {
         let prefetch = after(std::iter::repeat_n(Duration::from_micros(20), 1_000));
         prefetch.claimed(MAX_AHEAD);
         assert_eq!(prefetch.room(0), 0);
-        (0..MAX_AHEAD / 2 - 1).for_each(|_| prefetch.record_start());
+        prefetch.record_starts(MAX_AHEAD / 2 - 1);
         assert_eq!(prefetch.room(0), 0);
-        prefetch.record_start();
+        prefetch.record_starts(1);
         assert_eq!(prefetch.room(0), MAX_AHEAD / 2);
     }
 }

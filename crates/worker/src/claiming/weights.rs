@@ -79,7 +79,7 @@ pub(crate) fn groups(queues: &[String], weights: &[u32]) -> Vec<Group> {
 /// A group pays only for used places ([`Group::used`]).
 pub(crate) fn split(groups: &mut [Group], has_work: &[bool], places: usize) -> Vec<usize> {
     let mut shares = vec![0; groups.len()];
-    // No saved-up places of an idle group.
+    // An idle group does not save up places.
     let working = groups.iter().zip(has_work).filter(|(group, works)| **works && !group.was_idle);
     let least = working.map(|(group, _)| group.paid).min().unwrap_or(0);
     for (group, works) in groups.iter_mut().zip(has_work) {

@@ -6,6 +6,7 @@ use sched_model::domain::run_state::DispatchEvent;
 use uuid::Uuid;
 
 use super::*;
+use crate::attempt::fixture::job_columns;
 use crate::backend::{DbError, OutputChunk, Record};
 use crate::completion::retry_budget::RetryBudget;
 
@@ -16,6 +17,7 @@ fn with_output(bytes: usize) -> Ended {
         dispatch_id: DispatchId(Uuid::new_v4()),
         tenant_id: TenantId(Uuid::nil()),
         job_id: JobId(Uuid::nil()),
+        job: job_columns("job"),
         token: ClaimToken(1),
         outcome: AttemptOutcome::Completed,
         verdict: AttemptDecision { event: DispatchEvent::Succeed, wait: None },

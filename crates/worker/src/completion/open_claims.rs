@@ -23,7 +23,7 @@ impl OpenClaims {
         self.locked(|claims| claims.left.insert(claim, runs));
     }
 
-    /// Also earlier finished claims that are not released.
+    /// The claims that this batch finishes, and earlier finished claims that are not released.
     pub(super) fn finished_by(&self, batch: &HashMap<i64, usize>) -> Vec<i64> {
         self.locked(|claims| {
             let covered =
@@ -34,7 +34,8 @@ impl OpenClaims {
         })
     }
 
-    /// Returns whether finished claims are not released.
+    /// Records a stored batch and the claims that were released with it. Returns whether finished
+    /// claims are not released.
     pub(super) fn stored(&self, batch: &HashMap<i64, usize>, released: &[i64]) -> bool {
         self.locked(|claims| {
             for (claim, ends) in batch {

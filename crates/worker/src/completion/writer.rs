@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use sched_model::domain::attempt::{AttemptDecision, AttemptOutcome};
 use sched_model::domain::ids::{ClaimToken, DispatchId};
 use sched_model::domain::run_state::DispatchEvent;
+use sched_runtime::monotonic_clock::monotonic;
 use tokio::sync::Notify;
 
 use super::counted;
@@ -40,13 +41,13 @@ impl Writer {
         let started = ended.iter().filter(|one| one.has_started()).count();
         let waits_again: Vec<Duration> = ended.iter().filter_map(|one| one.verdict.wait).collect();
         self.store(ended, &finished).await;
+        self.handle.stored.notify_one();
         let seconds = metrics::histogram!("sched_completion_seconds");
+        let stored_at = monotonic();
         for at in handed_over {
-            seconds.record(at.elapsed().as_secs_f64());
+            seconds.record(stored_at.saturating_duration_since(at).as_secs_f64());
         }
-        for token in &tokens {
-            self.counters.running.remove(*token);
-        }
+        self.counters.running.remove(&tokens);
         self.counters.count_processed(started);
         let is_last = self.handle.count_written(tokens.len());
         if self.handle.open_claims.stored(&ends, &finished) && is_last {
@@ -57,7 +58,7 @@ impl Writer {
         drop(held);
     }
 
-    /// When no further batch would release them.
+    /// Releases finished claims when no further batch would release them.
     async fn release_claims(&self) {
         let claims = self.handle.open_claims.finished_by(&HashMap::new());
         if let Err(error) = self.backend.release(&claims).await {
@@ -99,7 +100,7 @@ impl Writer {
         }
     }
 
-    /// Retries without limit.
+    /// Stores results and retries without limit.
     async fn store(&self, mut ended: Vec<Ended>, finished_claims: &[i64]) {
         let mut budget = RetryBudget::new();
         let mut is_unknown = false;
@@ -149,7 +150,8 @@ impl Writer {
         }
     }
 
-    /// An earlier try without an answer stored them, or their claims were lost.
+    /// Counts rejected results: an earlier try without an answer stored them, or their claims were
+    /// lost.
     async fn count_rejected(&self, rejected: &[Ended], is_unknown: bool) {
         let mut lost = rejected.len();
         if is_unknown && let Some(since) = rejected.iter().map(|one| one.record.started_at).min() {

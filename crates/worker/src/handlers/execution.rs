@@ -18,17 +18,17 @@ pub struct Execution {
     /// The mark of every process of the attempt.
     pub attempt_id: Uuid,
     pub job_name: String,
-    /// From 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
     pub fire_time: DateTime<Utc>,
-    /// From the due time to the claim, by the database clock.
+    /// Time from the due time to the claim, by the database clock.
     pub lateness_ms: i64,
     /// Whether the run is a catch-up for a misfire.
     pub catch_up: bool,
     /// The same for all attempts of a run.
     pub idempotency_key: String,
     pub args: Value,
-    /// From the start of the attempt.
+    /// The maximal duration, from the start of the attempt.
     pub timeout: Duration,
     /// W3C trace context. The worker always sets one.
     pub traceparent: Option<String>,

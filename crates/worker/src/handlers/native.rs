@@ -6,6 +6,9 @@
 //! its future. A dropped future ends at its next `.await`. A thread that never reaches one cannot
 //! be stopped; the report states this. A caught panic is a failed attempt.
 //!
+//! The first poll of a short handler runs in place, in a task that polls many attempts of a claim
+//! (`attempt/in_place.rs`).
+//!
 //! When the future of an attempt is dropped here because its lease is lost, its token is cancelled
 //! and its task aborted. If the handler still runs, the session ends the process
 //! ([`NativeHandler::ended_within`]), so that the same work never runs twice.
@@ -16,8 +19,10 @@
 //! handlers as cores would stop the whole worker, and it would lose its lease. A separate thread
 //! for the heartbeats alone would keep the lease of a worker that no longer claims or stores
 //! results. A thread per attempt would need 1,000 threads for 1,000 slots of waiting handlers.
+//! Handlers that block must request a thread with `blocking_handler`.
 
 mod alive;
+mod begun;
 #[warn(missing_docs)]
 mod context;
 #[warn(missing_docs)]
@@ -28,33 +33,28 @@ mod registry;
 mod watch;
 
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use sched_model::domain::handler_config::NativeConfig;
 use sched_runtime::monotonic_clock::monotonic;
-use sched_runtime::tasks::spawn_owned_on;
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Execution;
 use super::report::{ErrorClass, Outcome, Report};
-use alive::{Alive, Count};
-use outcome::{StopReason, invalid_config, report_of};
-use registry::{Ending, Handler};
+use alive::Count;
+use outcome::invalid_config;
 use watch::Watch;
 
+pub(crate) use begun::{Begun, Call, HandlerTask, Polled};
 pub use context::{Ctx, SecretNotNamed};
 pub use error::HandlerError;
 pub use registry::{RegisterError, Registry};
 
-/// A dropped handler must end within this time.
-const DROP_WAIT: Duration = Duration::from_secs(5);
 /// The maximal number of slots. Threads start on demand.
 const MOST_BLOCKING_THREADS: usize = 10_000;
 /// There is no notification of the end of the last handler.
@@ -130,52 +130,48 @@ impl NativeHandler {
 
     pub async fn run(&self, execution: Execution, cancel: &CancellationToken) -> Report {
         let called = monotonic();
-        let mut report = self.attempt(execution, cancel, called).await;
-        report.elapsed = monotonic().duration_since(called);
-        report
+        match self.begin(execution, cancel.is_cancelled(), called) {
+            Ok((begun, call)) => {
+                let report = begun.supervise(call.spawn(&self.handle()), cancel).await;
+                begun.complete(report)
+            }
+            Err(mut report) => {
+                report.elapsed = called.elapsed();
+                *report
+            }
+        }
     }
 
-    async fn attempt(&self, execution: Execution, cancel: &CancellationToken, called: Instant) -> Report {
-        if cancel.is_cancelled() {
-            return Report::ended(
-                Outcome::Cancelled,
-                Some((ErrorClass::Cancelled, "cancelled before it started")),
-            );
+    /// The handler counts as alive until the call is dropped or its run has ended. The error is the
+    /// report of an attempt that cannot run.
+    pub(crate) fn begin(
+        &self,
+        execution: Execution,
+        is_cancelled: bool,
+        called: Instant,
+    ) -> Result<(Begun, Call), Box<Report>> {
+        if is_cancelled {
+            let error = (ErrorClass::Cancelled, "cancelled before it started");
+            return Err(Box::new(Report::ended(Outcome::Cancelled, Some(error))));
         }
         let config = match NativeConfig::parse(&execution.handler_config) {
             Ok(config) => config,
-            Err(mistakes) => return invalid_config(&mistakes),
+            Err(mistakes) => return Err(Box::new(invalid_config(&mistakes))),
         };
-        let Some(handler) = self.registry.get(&config.handler) else { return self.unknown(&config.handler) };
+        let Some(handler) = self.registry.get(&config.handler) else {
+            return Err(Box::new(self.unknown(&config.handler)));
+        };
         let ctx = Ctx::new(execution, config, called);
-        let mut report = self.supervise(handler, &ctx, cancel).await;
-        report.started_after = ctx.began().map(|began| began.saturating_duration_since(called));
-        report.log = ctx.take_log();
-        let (metrics, metric_error) = ctx.take_metrics();
-        report.metrics = metrics.into_json();
-        report.notes.extend(metric_error.map(|why| why.to_string()));
-        report
+        let call = Call::new(handler, ctx.clone(), &self.alive);
+        Ok((Begun { ctx, called }, call))
     }
 
-    async fn supervise(&self, handler: Handler, ctx: &Ctx, cancel: &CancellationToken) -> Report {
-        let (alive, gone) = Alive::new(&self.alive);
-        // Also when this future is dropped: the thread can still read its token.
-        let stop_guard = ctx.cancellation().drop_guard();
-        let mut task = spawn_owned_on(&self.handle(), "native handler", attempt(handler, ctx.clone(), alive));
-        let reason = tokio::select! {
-            biased;
-            ended = &mut task => return report_of(ended),
-            () = cancel.cancelled() => StopReason::Cancelled,
-            () = sleep(ctx.timeout()) => StopReason::TimedOut,
-        };
-        drop(stop_guard);
-        let grace = Duration::from_secs(u64::from(ctx.config().grace_seconds));
-        if let Ok(ended) = timeout(grace, &mut task).await {
-            return reason.after_return(report_of(ended), ctx);
+    /// The threads on which attempts may run in place; `None` for tests on the caller's threads.
+    pub(crate) fn own_threads(&self) -> Option<&Handle> {
+        match &self.threads {
+            Threads::Own(runtime) => runtime.as_ref().map(Runtime::handle),
+            Threads::Callers => None,
         }
-        task.abort();
-        let is_gone = timeout(DROP_WAIT, gone).await.is_ok();
-        reason.after_drop(is_gone, grace, ctx)
     }
 
     fn handle(&self) -> Handle {
@@ -232,18 +228,4 @@ impl fmt::Debug for NativeHandler {
             .field("alive", &self.alive())
             .finish_non_exhaustive()
     }
-}
-
-/// No panic leaves this function.
-async fn attempt(handler: Handler, ctx: Ctx, alive: Alive) -> Ending {
-    ctx.begin();
-    let mut run = match panics::catch(|| handler(ctx, alive)) {
-        Ok(run) => run,
-        Err(panic) => return Ending::Panicked(panic),
-    };
-    poll_fn(|context| match panics::catch(|| run.as_mut().poll(context)) {
-        Ok(poll) => poll,
-        Err(panic) => Poll::Ready(Ending::Panicked(panic)),
-    })
-    .await
 }

@@ -85,9 +85,10 @@ pub use environment::SAFE_PATH;
 pub use programs::{ProgramList, ProgramListError};
 pub use users::{RunAsList, RunAsListError};
 
-/// For the pipes, after a normal exit. A background process may hold them open permanently.
+/// Time for reading the pipes after a normal exit. A background process may hold them open
+/// permanently.
 const DRAIN: Duration = Duration::from_secs(1);
-/// After all processes were killed: only bytes in the pipes remain.
+/// The same time after all processes were killed: only bytes in the pipes remain.
 const DRAIN_AFTER_KILL: Duration = Duration::from_millis(250);
 
 /// The settings of the handler, from the worker's configuration.
@@ -169,7 +170,8 @@ impl ProcessHandler {
         Ok(Self { shared: Arc::new(shared), launcher })
     }
 
-    /// Kills and reaps processes of dropped attempts. The caller repeats this every two seconds.
+    /// Kills and reaps processes of dropped attempts. The caller repeats this every two seconds,
+    /// within the runtime.
     pub fn clean_up(&self) {
         cgroups::clean_up();
         let unwanted = self.shared.spares.unwanted();
@@ -318,7 +320,8 @@ impl Handler for ProcessHandler {
     }
 }
 
-/// Also removes their directories. Only workers of the same installation on this machine.
+/// Kills processes and removes directories of killed workers of the same installation on this
+/// machine.
 fn remove_dead_worker_folders(temp_root: &Path, mark: &str) {
     let killed = crate::handlers::process::orphans::kill_orphans_of_dead_workers(mark);
     if killed > 0 {

@@ -45,10 +45,10 @@ pub enum ErrorClass {
     SpawnFailed,
     RunAsUnavailable,
     LimitsUnavailable,
-    /// By the kernel, at the memory limit.
+    /// The kernel killed the process at its memory limit.
     OutOfMemory,
     ExitCode,
-    /// Not sent by this worker.
+    /// A signal that this worker did not send ended the process.
     Signal,
     Timeout,
     Cancelled,
@@ -59,16 +59,16 @@ pub enum ErrorClass {
     ErrorResponse,
     /// The same request will probably fail again.
     RequestRejected,
-    /// Not HTTP, or without a value that the configuration picks.
+    /// The response is not HTTP, or lacks a value that the configuration picks.
     ResponseInvalid,
     TargetRefused,
-    /// The endpoint failed repeatedly. No request was sent.
+    /// The circuit breaker of the endpoint is open after repeated failures. No request was sent.
     CircuitOpen,
-    /// No space for the attempt's files, no threads. If the attempt did not even begin, see
-    /// [`Report::untried`].
+    /// The worker itself failed: no space for the attempt's files, no threads. If the attempt did
+    /// not even begin, see [`Report::untried`].
     Worker,
     UnknownHandler,
-    /// An error without a class.
+    /// A native handler returned an error without a class.
     HandlerError,
     Panic,
     Own(&'static str),
@@ -133,7 +133,7 @@ pub struct Report {
     pub result: Option<Value>,
     /// An object, for every outcome.
     pub metrics: Option<Value>,
-    /// A retry comes no sooner.
+    /// The wait that the server requests. A retry comes no sooner.
     pub retry_after: Option<Duration>,
     /// For a request: the response.
     pub stdout: CapturedOutput,
@@ -147,7 +147,8 @@ pub struct Report {
     /// The attempt did not begin, for a reason outside it, and does not count. The worker releases
     /// the run, which waits for `retry_after`.
     pub untried: bool,
-    /// The attempt was stopped: the thread of a native handler cannot be killed.
+    /// The attempt still runs although it was stopped: the thread of a native handler cannot be
+    /// killed.
     pub still_runs: bool,
     /// For the worker's log, without effect on the outcome.
     pub notes: Vec<String>,

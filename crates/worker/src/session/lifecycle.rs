@@ -29,11 +29,12 @@ use crate::backend::{DbError, NewWorker, Predecessor};
 use crate::claiming::poller;
 use crate::completion::{CompleterHandle, FLUSH_WITHIN};
 use crate::session::heartbeat::{self, LeaseState};
+use crate::session::trust::LeaseTrust;
 use crate::session::{Session, UnfinishedWork, Worker, recovery};
 
-/// Maximum, between two attempts.
+/// Maximum pause between two attempts to register.
 const REGISTER_PAUSE: Duration = Duration::from_secs(5);
-/// For released attempts after the drain, beyond the longest grace of a process.
+/// Time for released attempts to end after the drain, beyond the longest grace of a process.
 const KILL_WITHIN: Duration = Duration::from_secs(310);
 const POLLER_PAUSE: Duration = Duration::from_secs(1);
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
@@ -72,7 +73,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Retries without limit. The drain request of the previous identity carries over.
+    /// Registers under a new identity and retries without limit. The drain request of the previous
+    /// identity carries over.
     async fn begin(&self, stop: &CancellationToken, mut before: Option<Predecessor>) -> Option<Session> {
         let mut pause = Duration::from_millis(200);
         loop {
@@ -90,15 +92,12 @@ impl Worker {
                     return Some(Session {
                         worker: self.clone(),
                         id,
-                        registered_at,
                         attempts: TaskTracker::new(),
                         stop_claiming: CancellationToken::new(),
                         draining: Arc::new(watch::Sender::new(is_draining)),
                         release: CancellationToken::new(),
                         kill: CancellationToken::new(),
-                        trusted_until: Arc::new(watch::Sender::new(
-                            self.config.lease.trusted_until(registered_at),
-                        )),
+                        trust: Arc::new(watch::Sender::new(LeaseTrust::begin(&self.config, registered_at))),
                         no_leader: Arc::default(),
                         left: Arc::default(),
                     });
@@ -133,8 +132,8 @@ impl Worker {
     }
 }
 
-/// When the worker stops: [`FLUSH_WITHIN`] after all attempts have ended or were killed. A worker
-/// that does not stop keeps results without limit.
+/// Drops results that find no room when the worker stops: [`FLUSH_WITHIN`] after all attempts have
+/// ended or were killed. A worker that does not stop keeps results without limit.
 async fn drop_results_after_stop(
     stop: &CancellationToken,
     kill: &CancellationToken,
@@ -224,14 +223,15 @@ impl Session {
         if is_lost { End::LeaseLost } else { End::Stopped }
     }
 
-    /// Returns whether none still runs inside this process. Other workers may start the runs after
-    /// the margin, so there is no time for an orderly end.
+    /// Kills all attempts after the lease was lost; returns whether none still runs inside this
+    /// process. Other workers may start the runs after the margin, so there is no time for an
+    /// orderly end.
     async fn kill_all(&self) -> bool {
         self.kill.cancel();
         self.all_have_ended().await
     }
 
-    /// Includes killed and abandoned attempts inside this process.
+    /// Whether no killed or abandoned attempt still runs inside this process.
     async fn all_have_ended(&self) -> bool {
         self.worker.handlers.ended_within(self.worker.config.lease.margin() / 2).await
     }
@@ -240,7 +240,7 @@ impl Session {
         spawn_owned("poller", poller::run(self.clone()))
     }
 
-    /// A poller that was stopped stays stopped.
+    /// Replaces a poller that died. A poller that was stopped stays stopped.
     async fn after_poller(&self, ended: Result<(), TaskError>) -> Option<OwnedTask<()>> {
         let error = ended.err()?;
         tracing::error!(error = &error as &dyn std::error::Error, "poller died; restarting it");
@@ -248,7 +248,8 @@ impl Session {
         Some(self.start_poller())
     }
 
-    /// First the poller, then the attempts: they finish, are released, or are killed.
+    /// Waits for the end of the poller, then of the attempts: they finish, are released, or are
+    /// killed.
     async fn finish(&self, polls: Option<OwnedTask<()>>, hard: &CancellationToken) {
         if let Some(polls) = polls
             && let Err(error) = polls.await
@@ -281,7 +282,8 @@ impl Session {
         self.attempts.wait().await;
     }
 
-    /// Attempts that were killed without a report are recovered at once.
+    /// Removes the registration, so that attempts that were killed without a report are recovered
+    /// at once.
     async fn leave(&self) {
         let left = tokio::time::timeout(LEAVE_WITHIN, self.worker.backend.leave(self.id));
         match left.await {

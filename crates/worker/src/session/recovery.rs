@@ -14,21 +14,23 @@ use rand::RngExt as _;
 use crate::backend::{DbError, Recovered};
 use crate::session::Session;
 
-/// Without a leader. A standby replaces a dead leader much sooner.
+/// Workers recover after this many leases without a leader. A standby replaces a dead leader much
+/// sooner.
 const LEASES: u32 = 3;
-/// Per lease, of all workers together.
+/// Checks per lease of all workers together.
 const CHECKS: f64 = 2.0;
-/// The committed transactions of an aborted recovery stay.
+/// A recovery that takes longer is aborted. Its committed transactions stay.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
 
-/// According to the heartbeats.
+/// Since when no scheduler leads, according to the heartbeats.
 #[derive(Debug, Default)]
 pub(crate) struct Vacancy {
     since: Option<Instant>,
 }
 
 impl Vacancy {
-    /// Returns whether workers must recover.
+    /// Records the answer of a heartbeat. Returns whether no scheduler has led for so long that
+    /// workers recover.
     pub(crate) fn update(&mut self, now: Instant, leader_silence: Option<Duration>, lease: Duration) -> bool {
         if leader_silence.is_some_and(|silence| silence <= lease) {
             self.since = None;
@@ -39,7 +41,8 @@ impl Vacancy {
     }
 }
 
-/// Whenever no scheduler leads. The session drops the task at its end.
+/// Recovers whenever the heartbeat finds that no scheduler leads. The session drops the task at its
+/// end.
 pub(crate) async fn run(session: Session) {
     let lease = session.worker.config.lease.duration();
     loop {
@@ -70,8 +73,8 @@ pub(crate) async fn run(session: Session) {
     }
 }
 
-/// Of one of `living` workers: [`CHECKS`] checks per lease of all workers together, at least one
-/// lease. `share` spreads the checks.
+/// The pause of one of `living` workers between two checks, at least one lease. It gives [`CHECKS`]
+/// checks per lease of all workers together. `share` spreads the checks.
 fn pause(lease: Duration, living: u64, share: f64) -> Duration {
     let living = u32::try_from(living).map_or(f64::from(u32::MAX), f64::from);
     lease.mul_f64((living / CHECKS).max(1.0) * share)

@@ -155,7 +155,7 @@ const URLS: [&str; 40] = [
     "unix:/var/run/docker.sock",
 ];
 
-/// Rejected even on public addresses.
+/// Ports that are rejected even on public addresses.
 const PORTS: [u16; 12] = [1, 22, 25, 53, 110, 143, 2375, 3306, 5432, 6379, 6667, 11211];
 
 struct Tally {

@@ -32,7 +32,7 @@ async fn slow_response_times_out_with_the_attempt() {
         assert_eq!(report.outcome, Outcome::TimedOut);
         assert!(message.contains(doing), "{message}");
         let is_reading = doing.contains("reading");
-        assert_eq!(report.stdout.head.contains('x'), is_reading, "what came by then is kept");
+        assert_eq!(report.stdout.head.contains('x'), is_reading, "the received part is kept");
         wait_for("the connection is closed", || server.ended_connections() == 1).await;
     }
 }

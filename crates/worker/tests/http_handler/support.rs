@@ -62,7 +62,7 @@ pub(crate) fn config(server: &Server, fields: Value) -> Value {
     config
 }
 
-/// Each name has one answer after the other, and repeats the last.
+/// A resolver that gives each name one answer after the other, and repeats the last.
 #[derive(Debug, Default)]
 pub(crate) struct ScriptedResolver {
     answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,

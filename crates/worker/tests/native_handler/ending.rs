@@ -126,7 +126,11 @@ async fn metrics_are_kept_for_every_outcome() {
         let run = TestRun::new(reports).args(json!(stays)).timeout(Duration::from_secs(1));
         let report = run.run().await;
         assert_eq!((report.outcome, report.metrics), (outcome, Some(json!({"rows": 1200, "share": 0.25}))));
-        assert_eq!(report.notes, ["metric \"nothing\" is not a finite number"], "the first says it");
+        assert_eq!(
+            report.notes,
+            ["metric \"nothing\" is not a finite number"],
+            "only the first invalid metric is noted"
+        );
     }
     let silent = TestRun::new(|_, _: Value| async { Ok::<_, HandlerError>(()) }).run().await;
     assert_eq!((silent.metrics, silent.traceback), (None, None));

@@ -84,7 +84,7 @@ async fn program_runs_as_another_user_in_a_private_directory() {
     config["command"] =
         json!(format!("setsid sleep {token} & setsid setsid env -i sleep {token} & sleep 0.2"));
     assert_eq!(bench.run(execution(config.clone())).await.outcome, Outcome::Succeeded);
-    assert_eq!(alive_with(&token), Vec::<u32>::new(), "what runs as another user is killed too");
+    assert_eq!(alive_with(&token), Vec::<u32>::new(), "a program of another user is killed too");
 
     config["run_as"] = json!({"user": "no-such-user"});
     let report = bench.run(execution(config)).await;

@@ -23,7 +23,7 @@ fn assert_refused(report: &Report, setting: &str) {
     assert_eq!((report.outcome, report.error_class), (Outcome::Failed, Some(ErrorClass::ProgramRefused)));
     let message = report.error_message.as_deref().unwrap();
     assert!(message.contains("WORKER_PROGRAMS") && message.contains(setting), "{message}");
-    assert_eq!(report.again, RetryHint::Never, "it is refused the next time too");
+    assert_eq!(report.again, RetryHint::Never, "a retry would be rejected too");
     assert!(!report.untried && report.started_after.is_none() && report.stdout.head.is_empty(), "{report:?}");
 }
 
@@ -68,7 +68,7 @@ async fn listed_program_runs_and_others_are_refused() {
     }
     let absent = run(&bench, json!({"program": "no-such-program"})).await;
     assert_eq!(absent.error_class, Some(ErrorClass::ProgramNotFound));
-    assert_eq!(entries(bench.root.path()), 0, "nothing was begun");
+    assert_eq!(entries(bench.root.path()), 0, "no program was started");
 }
 
 #[tokio::test]

@@ -197,7 +197,7 @@ async fn unchanged_private_directory_is_reused() {
             assert_eq!(entries(bench.root.path()), 1 + kept, "{day}");
             places.insert(place.to_owned());
         }
-        assert_eq!(places.len(), 6, "each has its own name");
+        assert_eq!(places.len(), 6, "each attempt has a different name");
         // The result is read before its directory is removed.
         let report = bench.run(execution(shell("echo 7 > \"$SCHED_RESULT_FILE\""))).await;
         assert_eq!((report.result, entries(bench.root.path())), (Some(json!(7)), 1));
@@ -268,7 +268,7 @@ async fn worker_without_file_descriptors() {
         }
     }
     println!("without room for a process from {shortest:?} files on, {open} were open");
-    assert!(shortest.is_some(), "making a process was never what failed");
+    assert!(shortest.is_some(), "the creation of a process never failed");
     assert!(getrlimit(Resource::RLIMIT_NOFILE).unwrap().0 > open);
 }
 

@@ -11,7 +11,7 @@ use crate::support::{
     wait_for_no_zombies, wait_for_sleepers,
 };
 
-/// Each leaves one process that sleeps for the token.
+/// Escapes, each of which leaves one process that sleeps for the token.
 const ESCAPES: [&str; 6] = [
     "setsid sleep TOKEN &",
     "(setsid sleep TOKEN >/dev/null 2>&1 &)",

@@ -44,7 +44,7 @@ async fn backup_restores_every_row() {
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
     let client = fresh.client().await;
     let row = client.query_one(&format!("SELECT ({COUNTS})::text"), &[]).await.unwrap();
-    assert_eq!(row.get::<_, String>(0), counts, "every table has what it had");
+    assert_eq!(row.get::<_, String>(0), counts, "every table has its rows");
 
     for _ in 0..2 {
         worker.done("sched.backup").await;

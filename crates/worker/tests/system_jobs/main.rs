@@ -137,9 +137,9 @@ async fn retention_job_removes_old_rows_and_records_completion() {
     let worker = RunningWorker::start(HistoryExpiry::Drop, &[]).await;
     worker.fixture
         .sql(
-            "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, created_at, available_at, completed_at, status, queue,
+            "INSERT INTO job_dispatch (id, tenant_id, job_id, job_version, scheduled_for, created_at, available_at, completed_at, status, queue,
                                        triggered_by, trigger_id, args)
-             SELECT u.id, j.tenant_id, j.id, u.at, u.at, u.at, u.at, 'COMPLETED', 'system', 'api', u.id, '{}'
+             SELECT u.id, j.tenant_id, j.id, j.version, u.at, u.at, u.at, u.at, 'COMPLETED', 'system', 'api', u.id, '{}'
              FROM scheduled_jobs j
              CROSS JOIN LATERAL (
                  SELECT a.at, (lpad(to_hex((extract(epoch FROM a.at) * 1000)::bigint), 12, '0') || '7'

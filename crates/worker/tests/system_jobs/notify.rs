@@ -19,7 +19,7 @@ const HOOK: &str = "/hook/T0K3N";
 
 const KEY: [u8; 24] = [7; 24];
 
-/// Sends each status once; the last one repeats.
+/// A web server that sends one status after the other; the last one repeats.
 fn web_server(statuses: &[u16]) -> Server {
     Server::start(sequence(statuses.iter().copied().map(Response::new)))
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use scripted_http::{Request, Response, Server, Step};
 
-/// By path, which begins with the bucket.
+/// Objects by path, which begins with the bucket.
 type Objects = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
 pub(crate) struct S3 {

@@ -3,9 +3,10 @@
 //!
 //! Two databases on one server, each with a leader. The first has only the jobs of the burst. The
 //! second has a hundred times as many jobs that are not due, and ten finished dispatches of every
-//! job. The bursts alternate. Two further measurements have no bar. The first is a burst right
-//! after the start and a checkpoint: nothing is in memory, and the first change of every page logs
-//! the whole page. In the second, the due jobs are spread over all pages of the table.
+//! job. The bursts alternate. For the plot, the row also measures with one finished dispatch of
+//! every job. Two further measurements have no bar. The first is a burst right after the start and
+//! a checkpoint: nothing is in memory, and the first change of every page logs the whole page. In
+//! the second, the due jobs are spread over all pages of the table.
 
 use anyhow::Context;
 

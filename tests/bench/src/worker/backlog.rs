@@ -10,11 +10,16 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use futures_util::future::{join_all, try_join_all};
 
+use super::cpu;
 use super::hosted::{Hosted, Program};
 use crate::seed::{self, Jobs};
-use crate::sql::{Db, Micros, fill, micros};
+use crate::sql::{Db, Micros, Polling, fill, micros};
+use crate::workspace::Workspace;
 
 const JOBS: usize = 10_000;
+/// A worker stores its last results within milliseconds. The counting of stored ends costs tens of
+/// milliseconds of the server, so it is repeated rarely.
+const STORED: Polling = Polling { step: Duration::from_millis(500), limit: Duration::from_secs(60) };
 const STALLED_AFTER: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,13 +41,18 @@ impl Function<'_> {
 
 pub(super) async fn prepare(db: &Db, function: Function<'_>) -> anyhow::Result<()> {
     seed::tenants(db, 1).await?;
-    let Function { handler_type, config } = function;
-    let set =
-        format!("UPDATE task_functions SET handler_type = '{handler_type}', handler_config = '{config}'");
-    db.run(&set).await?;
+    set_function(db, function).await?;
     seed::jobs(db, &Jobs { prefix: "due", count: JOBS, ..Jobs::default() }).await?;
     seed::choose_due(db, "due-").await?;
     seed::settle(db).await
+}
+
+/// Gives all functions this handler.
+pub(super) async fn set_function(db: &Db, function: Function<'_>) -> anyhow::Result<()> {
+    let Function { handler_type, config } = function;
+    let set =
+        format!("UPDATE task_functions SET handler_type = '{handler_type}', handler_config = '{config}'");
+    db.run(&set).await
 }
 
 /// Replaces the rows of an earlier measurement by `count` dispatches that are claimable at once.
@@ -59,8 +69,11 @@ pub(super) async fn fill_claimable(
 ) -> anyhow::Result<()> {
     match earlier {
         Earlier::Nothing => {
-            db.run("TRUNCATE job_dispatch, job_execution_log, job_execution_output, job_ends, events, worker_claims CASCADE")
-                .await?;
+            db.run(
+                "TRUNCATE job_dispatch, job_execution_log, job_execution_output, job_ends, events, run_start_batches,
+                 run_end_batches, uncounted_ends, uncounted_openings, worker_claims CASCADE",
+            )
+            .await?;
         }
         Earlier::History => {
             db.run(include_str!("../../sql/clear_backlog.sql")).await?;
@@ -123,13 +136,55 @@ pub(super) struct Workers<'a> {
 }
 
 pub(super) async fn drain_by(db: &Db, count: usize, workers: Workers<'_>) -> anyhow::Result<f64> {
-    let Workers { number, program, settings } = workers;
     let begun = db.now().await?;
-    let workers = try_join_all((0..number).map(|_| Hosted::start(program, db, settings))).await?;
+    let workers = start_all(db, workers).await?;
     wait_executed(&workers, count).await?;
     // Workers store their results when they stop. Missing results show in the count.
     join_all(workers.into_iter().map(Hosted::stop)).await;
     rate(db, count, begun).await
+}
+
+async fn start_all(db: &Db, workers: Workers<'_>) -> anyhow::Result<Vec<Hosted>> {
+    let Workers { number, program, settings } = workers;
+    try_join_all((0..number).map(|_| Hosted::start(program, db, settings))).await
+}
+
+/// The cost of one dispatch of a drain, with the start of the workers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cost {
+    /// Processor time of all worker processes.
+    pub(super) worker_micros: f64,
+    /// Processor time of all processes of the server.
+    pub(super) postgres_micros: f64,
+    pub(super) wal_bytes: f64,
+}
+
+/// As [`drain_by`], with the cost of each dispatch. The workers' ends are all stored when the
+/// costs are read.
+pub(super) async fn drain_with_cost(
+    workspace: &Workspace,
+    db: &Db,
+    count: usize,
+    workers: Workers<'_>,
+) -> anyhow::Result<(f64, Cost)> {
+    const WAL: &str = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')";
+    let postmaster = workspace.postmaster()?;
+    let (cpu_before, wal_before) = (cpu::of_server(postmaster)?, workspace.admin.number(WAL).await?);
+    let begun = db.now().await?;
+    let workers = start_all(db, workers).await?;
+    wait_executed(&workers, count).await?;
+    let stored = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED' AND id >= (SELECT first_id FROM bench.mark)";
+    db.wait_count(stored, i64::try_from(count)?, STORED).await?;
+    let (cpu_after, wal_after) = (cpu::of_server(postmaster)?, workspace.admin.number(WAL).await?);
+    let seconds: f64 = workers.iter().map(Hosted::cpu_seconds).sum::<anyhow::Result<f64>>()?;
+    join_all(workers.into_iter().map(Hosted::stop)).await;
+    let each = |total: f64| total / count as f64;
+    let cost = Cost {
+        worker_micros: each(seconds * 1e6),
+        postgres_micros: each((cpu_after - cpu_before) * 1e6),
+        wal_bytes: each(wal_after - wal_before),
+    };
+    Ok((rate(db, count, begun).await?, cost))
 }
 
 async fn executed_by(workers: &[Hosted]) -> anyhow::Result<f64> {

@@ -27,21 +27,30 @@ pub(super) fn of_server(postmaster: i32) -> anyhow::Result<f64> {
     Ok(seconds)
 }
 
+/// Processor seconds so far of all threads of a process, in steps of 10 ms.
+pub(super) fn of_process(pid: i32) -> anyhow::Result<f64> {
+    // utime and stime, fields 14 and 15; the first two are cut off.
+    ticks(pid, 11)
+}
+
 /// Processor seconds of the ended children.
 fn ended(pid: i32) -> anyhow::Result<f64> {
-    let fields = stat(pid).context("failed to read the server's /proc entry")?;
-    let ticks = |position: usize| -> f64 {
-        fields.get(position).and_then(|text| text.parse::<f64>().ok()).unwrap_or_default()
-    };
-    // cutime and cstime, fields 16 and 17; the first two are cut off.
-    Ok((ticks(13) + ticks(14)) / TICKS)
+    // cutime and cstime, fields 16 and 17.
+    ticks(pid, 13)
+}
+
+/// The sum of two adjacent counters of the kernel, in seconds.
+fn ticks(pid: i32, position: usize) -> anyhow::Result<f64> {
+    let fields = stat(pid).with_context(|| format!("failed to read /proc/{pid}/stat"))?;
+    let both = fields.iter().skip(position).take(2);
+    Ok(both.filter_map(|text| text.parse::<f64>().ok()).sum::<f64>() / TICKS)
 }
 
 fn parent(pid: i32) -> Option<i32> {
     stat(pid)?.get(1)?.parse().ok()
 }
 
-/// The fields after the name, which may contain any character.
+/// The fields of a line of `/proc/<pid>/stat` after the name, which may contain any character.
 fn stat(pid: i32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
@@ -59,6 +68,7 @@ mod tests {
         let busy = (0..20_000_000_u64).fold(0_u64, |sum, n| std::hint::black_box(sum.wrapping_add(n * n)));
         assert_ne!(busy, 1);
         assert!(of_server(pid).expect("readable") >= before);
+        assert!(of_process(pid).expect("readable") > 0.0);
         assert!(parent(pid).is_some());
     }
 }

@@ -30,7 +30,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         &format!("drain_by_{most}_workers"),
         "1/s",
         &all,
-        Goal { reference, bar: Bar::RatioAtLeast(0.8) },
+        Goal { reference, bar: Bar::RatioAtLeast(0.9) },
     )
     .curve(Curve::through(Shown::Workers, "drain", &points));
     for (size, runs) in &middle {

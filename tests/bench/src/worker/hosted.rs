@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use test_support::{Process, http};
 
+use super::cpu;
 use crate::sql::{Db, Polling};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -68,6 +69,11 @@ impl Hosted {
         let page = http::get(self.health, "/metrics").await.context("failed to read /metrics")?;
         let counts = page.body.lines().filter(|line| line.starts_with("sched_execution_seconds_count"));
         Ok(counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
+    }
+
+    /// Processor seconds of the process so far.
+    pub(super) fn cpu_seconds(&self) -> anyhow::Result<f64> {
+        cpu::of_process(self.process.id())
     }
 
     pub(super) async fn stop(mut self) {

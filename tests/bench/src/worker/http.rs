@@ -1,9 +1,13 @@
-//! Requests per second in 50 slots, against a bare loop of the same client with 50 concurrent
-//! requests.
+//! Requests per second in 50 slots, against the same worker's drain of native runs and a bare loop
+//! of the same client.
 //!
 //! The standard worker drains dispatches that post their arguments to an echo server on loopback.
-//! The loop posts as many bodies of the same size through one reqwest client, the HTTP
-//! implementation of the worker. Both keep connections. Repetitions alternate.
+//! The bare loop posts as many bodies of the same size through one reqwest client, the HTTP
+//! implementation of the worker, with 50 concurrent requests. Both keep connections. The drain has
+//! the same number of slots and no requests. Repetitions alternate.
+//!
+//! On the same processors, a drain at `d` per second and a client at `c` per second can do at most
+//! `1 / (1/d + 1/c)` per second together. This is the reference.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +19,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::backlog::{self, Earlier, Function};
+use super::backlog::{self, Earlier, Function, set_function};
 use super::hosted::Program;
 use crate::figures::{Bar, Figure, Goal, Reference, median};
 use crate::rows::Bench;
@@ -30,15 +34,31 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     backlog::prepare(&db, Function { handler_type: "http", config: &config }).await?;
     let slots = SLOTS.to_string();
     let settings = [("WORKER_CONCURRENCY", slots.as_str()), ("WORKER_HTTP_ALLOW", "127.0.0.1/32")];
-    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    let (mut ours, mut bare, mut drains) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..bench.scale.pick(5, 1) {
         backlog::fill_with(&db, count, Earlier::Nothing).await?;
         ours.push(backlog::drain(&db, count, Program::Standard, &settings).await?);
         bare.push(loop_bare(address, count).await?);
+        set_function(&db, Function::NOOP).await?;
+        backlog::fill_with(&db, count, Earlier::Nothing).await?;
+        drains.push(backlog::drain(&db, count, Program::Native, &settings).await?);
+        set_function(&db, Function { handler_type: "http", config: &config }).await?;
     }
     drop(echo);
-    let reference = Reference::value("reqwest on the same hyper, 50 at once, same run", median(&bare));
-    Ok(vec![Figure::new("http", "1/s", &ours, Goal { reference, bar: Bar::RatioAtLeast(0.5) })])
+    let (drain, client) = (median(&drains), median(&bare));
+    let reference = Reference::value(
+        "the drain and the bare client of the same run, one after the other",
+        both(drain, client),
+    );
+    let figure = Figure::new("http", "1/s", &ours, Goal { reference, bar: Bar::RatioAtLeast(0.5) })
+        .also("drain of native runs, same slots", drain, "1/s")
+        .also("reqwest on the same hyper, 50 at once", client, "1/s");
+    Ok(vec![figure])
+}
+
+/// Rate of two works that each operation needs, one after the other.
+fn both(one: f64, other: f64) -> f64 {
+    1.0 / (1.0 / one + 1.0 / other)
 }
 
 async fn loop_bare(address: SocketAddr, count: usize) -> anyhow::Result<f64> {
@@ -108,6 +128,11 @@ fn whole_request(received: &[u8]) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn works_in_sequence_add_their_times() {
+        assert!((both(20_000.0, 60_000.0) - 15_000.0).abs() < 1e-6);
+    }
 
     #[test]
     fn request_is_complete_with_its_body() {

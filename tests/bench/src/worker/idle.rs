@@ -45,7 +45,7 @@ async fn fleet(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     join_all(workers.into_iter().map(Hosted::stop)).await;
     let reference =
         Reference::value("100 times underway 0.2.0's 0.11 of one in 20 (docs/benchmarks.md)", 11.0);
-    Ok(vec![Figure::new("idle_fleet", "1/s", &runs, Goal { reference, bar: Bar::AtMost(30.0) }).also(
+    Ok(vec![Figure::new("idle_fleet", "1/s", &runs, Goal { reference, bar: Bar::AtMost(12.0) }).also(
         "workers",
         count as f64,
         "",

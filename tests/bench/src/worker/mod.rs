@@ -4,6 +4,7 @@
 //! SQL, or triggered as by the API.
 
 mod backlog;
+mod costs;
 mod cpu;
 mod crowd;
 mod drain;
@@ -35,13 +36,15 @@ pub(crate) fn program() -> anyhow::Result<std::path::PathBuf> {
 pub(crate) enum Row {
     /// 200,000 no-op dispatches by one worker, against pgbench with the same statements
     Drain,
+    /// The cost of each part of a dispatch in PostgreSQL
+    Costs,
     /// The drain by 2, 4 and 8 worker processes, against one
     Fleet,
     /// From the commit of a trigger to the start of its handler
     Start,
     /// Programs per second in 10 slots, against a bare loop
     Process,
-    /// Requests per second in 50 slots, against a bare loop
+    /// Requests per second in 50 slots, against a drain and a bare loop
     Http,
     /// Transactions per second of 100 idle workers
     Idle,
@@ -61,6 +64,7 @@ impl Row {
     ) -> anyhow::Result<Vec<Figure>> {
         match self {
             Self::Drain => drain::measure(bench, peers).await,
+            Self::Costs => costs::measure(bench).await,
             Self::Fleet => fleet::measure(bench).await,
             Self::Start => start::measure(bench, peers).await,
             Self::Process => process::measure(bench).await,

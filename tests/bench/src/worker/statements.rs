@@ -7,38 +7,70 @@
 
 use anyhow::{Context, ensure};
 
-const CLAIM: &str = include_str!("../../../../crates/model/src/running/claims/claim.sql");
-const LOCK_JOBS: &str = include_str!("../../../../crates/model/src/running/attempts/attempts_lock_jobs.sql");
+const CLAIM: &str = concat!(
+    include_str!("../../../../crates/model/src/running/claims/claim.sql"),
+    include_str!("../../../../crates/model/src/running/claims/claim_end.sql")
+);
 const END: &str = include_str!("../../../../crates/model/src/running/attempts/attempts_end.sql");
 const RELEASE: &str =
     include_str!("../../../../crates/model/src/running/attempts/attempts_release_claims.sql");
 
-const ANSWER: &str = "claim_id, dispatch_id, tenant_id, job_id, job_name, token, attempt, retry_count, lost_count, scheduled_for, \
+const RESULT: &str = "claim_id, dispatch_id, tenant_id, job_id, project_id, is_apart, job_name, token, attempt, retry_count, lost_count, scheduled_for, \
     created_at, available_at, claimed_at";
 
 /// The values that pgbench keeps. The row of an empty claim contains no dispatch.
 const KEPT: &str = "coalesce(min(claim_id), 0) AS claim, count(dispatch_id) AS n, \
-    array_remove(array_agg(dispatch_id), NULL) AS ids, array_remove(array_agg(tenant_id), NULL) AS tenants, \
-    array_remove(array_agg(job_id), NULL) AS jobs, array_remove(array_agg(token), NULL) AS tokens, \
+    array_remove(array_agg(dispatch_id), NULL) AS ids, array_remove(array_agg(token), NULL) AS tokens, \
     array_remove(array_agg(claimed_at), NULL) AS started, count(job_name) AS named";
+
+/// Another text for one `WITH` query of a statement.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Replacement {
+    pub(super) query: &'static str,
+    /// `None` removes the query; no other query may name it.
+    pub(super) text: Option<&'static str>,
+}
 
 /// One claim of up to `batch` dispatches by `worker`, and their completion in one transaction.
 pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
-    let claim = filled(
+    script_with(worker, batch, &[])
+}
+
+/// [`script`] with other texts for some queries of the claim or the completion.
+pub(super) fn script_with(
+    worker: &str,
+    batch: usize,
+    replacements: &[Replacement],
+) -> anyhow::Result<String> {
+    let mut claim = filled(
         CLAIM,
         &[
             &format!("'{worker}'"),
             &batch.to_string(),
             "'{default}'",
             "'00000000-0000-7000-8000-000000000001'",
+            "NULL",
         ],
     )?;
+    let mut end = end()?;
+    for replacement in replacements {
+        let places =
+            [&mut claim, &mut end].into_iter().filter(|text| begins_at(text, replacement.query).is_some());
+        let text =
+            places.last().with_context(|| format!("no statement has a query {}", replacement.query))?;
+        *text = replaced(text, *replacement)?;
+    }
     let position = last_select(&claim).context("the claim has no SELECT at its end")?;
     let (before, answer) = claim.split_at_checked(position).context("a SELECT begins at a character")?;
     let claim =
-        format!("{},\nanswer ({ANSWER}) AS (\n{answer}\n)\nSELECT {KEPT} FROM answer", before.trim_end());
+        format!("{},\nresult ({RESULT}) AS (\n{answer}\n)\nSELECT {KEPT} FROM result", before.trim_end());
+    let release = filled(RELEASE, &["ARRAY[:claim::bigint]"])?;
+    Ok(format!("{claim}\n\\gset\nBEGIN;\n{end};\n{release};\nCOMMIT;\n"))
+}
+
+fn end() -> anyhow::Result<String> {
     let same = |value: &str| format!("array_fill({value}, ARRAY[:n::integer])");
-    let end = filled(
+    filled(
         END,
         &[
             ":ids",
@@ -58,16 +90,60 @@ pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
             &same("0::bigint"),
             &same("NULL::uuid"),
             &same("false"),
-            &same("false"),
             &same("true"),
             &same("'job'::text"),
             &same("NULL::text"),
             &same("NULL::jsonb"),
         ],
-    )?;
-    let lock = filled(LOCK_JOBS, &[":tenants", ":jobs"])?;
-    let release = filled(RELEASE, &["ARRAY[:claim::bigint]"])?;
-    Ok(format!("{claim}\n\\gset\nBEGIN;\n{lock};\n{end};\n{release};\nCOMMIT;\n"))
+    )
+}
+
+/// The position of `query AS (` or `query AS MATERIALIZED (` at the beginning of a line.
+fn begins_at(statement: &str, query: &str) -> Option<usize> {
+    let starts = |line: &str| {
+        let line = line.strip_prefix("WITH ").unwrap_or(line);
+        line.strip_prefix(query).is_some_and(|rest| rest.starts_with(" AS ") || rest.starts_with(" ("))
+    };
+    let mut position = 0;
+    for line in statement.split_inclusive('\n') {
+        if starts(line) {
+            return Some(position + line.find(query)?);
+        }
+        position += line.len();
+    }
+    None
+}
+
+/// The statement with another text for one of its queries, which must not be its last.
+fn replaced(statement: &str, replacement: Replacement) -> anyhow::Result<String> {
+    let query = replacement.query;
+    let begin = begins_at(statement, query).with_context(|| format!("no query {query}"))?;
+    let (before, rest) = statement.split_at_checked(begin).context("a query begins at a character")?;
+    let body = rest.find(" AS ").with_context(|| format!("{query} has no body"))?;
+    let mut depth = 0_i32;
+    let mut quoted = false;
+    for (position, character) in rest.char_indices().filter(|(position, _)| *position > body) {
+        match character {
+            '\'' => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if !quoted => {
+                depth -= 1;
+                if depth == 0 {
+                    let after = rest.get(position + 1..).unwrap_or_default();
+                    return Ok(match replacement.text {
+                        Some(text) => format!("{before}{query} AS ({text}){after}"),
+                        None if after.starts_with(',') => {
+                            format!("{before}{}", after.trim_start_matches(','))
+                        }
+                        // The last query: the comma is before it.
+                        None => format!("{}{after}", before.trim_end().trim_end_matches(',')),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    anyhow::bail!("the query {query} does not end")
 }
 
 fn filled(statement: &str, values: &[&str]) -> anyhow::Result<String> {
@@ -127,10 +203,21 @@ mod tests {
     }
 
     #[test]
+    fn query_is_replaced_or_removed() {
+        let statement =
+            "WITH a AS (\n SELECT ')'\n),\nb AS MATERIALIZED (SELECT (1)),\nc AS (SELECT 3)\nSELECT 4";
+        let with = |query, text| replaced(statement, Replacement { query, text }).expect("a query");
+        assert!(with("a", Some("SELECT 9")).starts_with("WITH a AS (SELECT 9),\nb AS"));
+        assert!(with("b", None).contains("),\n\nc AS (SELECT 3)\nSELECT 4"), "{}", with("b", None));
+        assert!(with("c", None).ends_with("(SELECT (1))\nSELECT 4"), "{}", with("c", None));
+        assert!(replaced(statement, Replacement { query: "d", text: None }).is_err());
+    }
+
+    #[test]
     fn statements_of_the_model_become_a_script() {
         let script = script("00000000-0000-7000-9000-000000000009", 500).expect("a script");
         assert!(!script.contains('$'), "{script}");
         assert_eq!(script.matches("\\gset").count(), 1, "{script}");
-        assert!(script.contains("answer (claim_id"), "{script}");
+        assert!(script.contains("result (claim_id"), "{script}");
     }
 }

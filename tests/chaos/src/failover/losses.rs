@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 use test_support::Client;
 
-/// In seconds since the epoch.
+/// The times of the events, in seconds since the epoch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moments {
     pub(super) killed: f64,

@@ -1,4 +1,5 @@
-//! Wrong clocks: one daemon of each kind has its own wall clock, which steps on command.
+//! Wrong clocks: one daemon of each kind has its own wall clock, which steps on command. The other
+//! daemons and the database use the clock of the machine.
 //!
 //! libfaketime, preloaded into these daemons only, changes their time of day, not the monotonic
 //! clock. It reads the offset from a file once a second. Without the library no clock is wrong, and

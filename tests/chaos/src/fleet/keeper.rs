@@ -28,6 +28,8 @@ const SHOWN: usize = 20;
 #[derive(Debug)]
 pub(crate) enum Order {
     Kill(Duration),
+    /// Replies once the daemon is dead, whether it ran before. Without a receiver nothing happens.
+    KillNow(Duration, oneshot::Sender<bool>),
     Term(Duration),
     Freeze(Duration),
     /// Stops the daemon and starts its other build, if there is one. Replies, once it is ready,
@@ -84,13 +86,11 @@ impl Keeper {
         self.look_after().await;
         let process = self.running();
         match order {
-            Order::Kill(pause) => {
-                if let (Some(_), Some(running)) = (process, &mut self.process) {
-                    running.kill9().await;
-                    self.start_again(pause).await;
+            Order::Kill(pause) => self.kill(pause, None).await,
+            Order::KillNow(pause, killed) => {
+                if !killed.is_closed() {
+                    self.kill(pause, Some(killed)).await;
                 }
-                let detail = format!("{pause:?}");
-                self.record_fault(process, self.record("kill", began, &detail));
             }
             Order::Term(pause) => {
                 let mut end = End::default();
@@ -126,6 +126,23 @@ impl Keeper {
             Order::Show(answer) => drop(answer.send(self.show())),
             Order::End(_) => {}
         }
+    }
+
+    async fn kill(&mut self, pause: Duration, killed: Option<oneshot::Sender<bool>>) {
+        let began = now();
+        let process = self.running();
+        if let (Some(_), Some(running)) = (process, &mut self.process) {
+            running.kill9().await;
+        }
+        if let Some(killed) = killed {
+            // The receiver may have ended.
+            let _ = killed.send(process.is_some());
+        }
+        if process.is_some() {
+            self.start_again(pause).await;
+        }
+        let detail = format!("{pause:?}");
+        self.record_fault(process, self.record("kill", began, &detail));
     }
 
     fn show(&mut self) -> String {

@@ -27,7 +27,7 @@ pub(crate) fn faults(seed: u64, length: Duration, intensity: Intensity) -> Vec<F
         at += dice.span(least, most);
     }
     // Each rare fault occurs once, early enough for its consequences to show.
-    for (fault, band) in faults.iter_mut().skip(1).step_by(3).zip(RARE) {
+    for (fault, band) in faults.iter_mut().skip(1).step_by(2).zip(RARE) {
         fault.kind = fault_kind(&mut dice, band);
     }
     // A frozen daemon resumes before the end.
@@ -40,7 +40,7 @@ pub(crate) fn faults(seed: u64, length: Duration, intensity: Intensity) -> Vec<F
 }
 
 /// Faults of every run except short ones, as positions within a hundred.
-const RARE: [u64; 4] = [95, 96, 98, 93];
+const RARE: [u64; 7] = [95, 18, 33, 35, 96, 98, 93];
 
 /// Some light faults per minute, for a long run. The first daemon of each kind is never stopped, so
 /// that growth in it is visible.
@@ -66,7 +66,12 @@ fn lightened(kind: FaultKind) -> FaultKind {
     match kind {
         FaultKind::Kill(target, pause) => FaultKind::Kill(spared(target), pause),
         FaultKind::Term(target, pause) => FaultKind::Term(spared(target), pause),
+        // Both processes may be the first of their kind.
+        FaultKind::KillUncounted(pause) => FaultKind::Kill(Target { kind: Kind::Worker, number: 1 }, pause),
         FaultKind::Freeze(target, lasts) => FaultKind::Freeze(target, lasts.min(LIGHT)),
+        FaultKind::Revoke(number) => {
+            FaultKind::Network(Target { kind: Kind::Worker, number }, NetworkState::Held, LIGHT)
+        }
         FaultKind::Network(target, network, lasts) => FaultKind::Network(target, network, lasts.min(LIGHT)),
         FaultKind::DiskFull(_) => FaultKind::Terminate(4),
         FaultKind::Rolling(kind) => FaultKind::Term(Target { kind, number: 1 }, Duration::ZERO),
@@ -74,7 +79,8 @@ fn lightened(kind: FaultKind) -> FaultKind {
         // A long run has one snapshot and no wrong clocks.
         FaultKind::Snapshot(_) => FaultKind::Terminate(2),
         FaultKind::Clock(kind, ..) => FaultKind::Cut(Target { kind, number: 1 }),
-        FaultKind::Cut(_)
+        FaultKind::Count(_)
+        | FaultKind::Cut(_)
         | FaultKind::Crash(_)
         | FaultKind::Restart(_)
         | FaultKind::Terminate(_)
@@ -113,8 +119,9 @@ fn fault(dice: &mut Dice) -> FaultKind {
 fn fault_kind(dice: &mut Dice, band: u64) -> FaultKind {
     let target = target(dice);
     match band {
-        0..22 => FaultKind::Kill(target, dice.span(100, 4000)),
-        22..38 => {
+        0..18 => FaultKind::Kill(target, dice.span(100, 4000)),
+        18..20 => FaultKind::KillUncounted(dice.span(100, 4000)),
+        20..33 => {
             let most = match dice.between(0, 7) {
                 0 => 60_000,
                 1 => 20_000,
@@ -122,6 +129,8 @@ fn fault_kind(dice: &mut Dice, band: u64) -> FaultKind {
             };
             FaultKind::Freeze(target, dice.span(1000, most))
         }
+        33..35 => FaultKind::Revoke(dice.below(WORKERS)),
+        35..38 => FaultKind::Count(dice.span(1000, 4000)),
         38..48 => FaultKind::Term(target, dice.span(0, 2000)),
         48..55 => FaultKind::Network(target, NetworkState::Held, dice.span(1000, 12_000)),
         55..60 => FaultKind::Network(target, NetworkState::HalfOpen, dice.span(1000, 10_000)),
@@ -210,6 +219,8 @@ mod tests {
                     FaultKind::DiskFull(_)
                     | FaultKind::Rolling(_)
                     | FaultKind::Snapshot(_)
+                    | FaultKind::KillUncounted(_)
+                    | FaultKind::Revoke(_)
                     | FaultKind::Clock(..) => {
                         panic!("{fault:?} is not light")
                     }
@@ -256,6 +267,9 @@ mod tests {
             assert!(has(|kind| matches!(kind, FaultKind::Snapshot(_))), "seed {seed}");
             assert!(has(|kind| matches!(kind, FaultKind::Clock(..))), "seed {seed}");
             assert!(has(|kind| matches!(kind, FaultKind::Rolling(_))), "seed {seed}");
+            assert!(has(|kind| matches!(kind, FaultKind::KillUncounted(_))), "seed {seed}");
+            assert!(has(|kind| matches!(kind, FaultKind::Count(_))), "seed {seed}");
+            assert!(has(|kind| matches!(kind, FaultKind::Revoke(_))), "seed {seed}");
         }
     }
 }

@@ -77,7 +77,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         description: "some events are ordered before events that were sent already",
         install: "CREATE FUNCTION witness.too_early() RETURNS trigger LANGUAGE plpgsql AS $$
                   BEGIN NEW.transaction_id := (NEW.transaction_id::text::bigint - 500)::text::xid8; RETURN NEW; END $$;
-                  CREATE TRIGGER mutant BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.event_type = 'schedule_execution_completed' AND NEW.id % 20 = 0)
+                  CREATE TRIGGER mutant BEFORE INSERT ON run_end_batches FOR EACH ROW WHEN (NEW.id / 65536 % 20 = 0)
                   EXECUTE FUNCTION witness.too_early()",
         then: "",
         finding: "events: a follower of the stream",
@@ -117,6 +117,25 @@ pub(crate) const MUTANTS: &[Mutant] = &[
                   CREATE TRIGGER mutant BEFORE UPDATE ON scheduled_jobs FOR EACH ROW WHEN (NEW.name = 'crowded-0') EXECUTE FUNCTION witness.none_open()",
         then: "",
         finding: "5: max_instances is never exceeded",
+    },
+    Mutant {
+        name: "count",
+        description: "some batches of ends are never counted",
+        install: "CREATE FUNCTION witness.forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON uncounted_ends FOR EACH ROW WHEN (NEW.batch_id / 65536 % 20 = 0)
+                  EXECUTE FUNCTION witness.forget()",
+        then: "",
+        finding: "5: each batch of ends is counted exactly once",
+    },
+    Mutant {
+        name: "loss",
+        description: "losses of attempts are not reported as events",
+        install: "CREATE FUNCTION witness.forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.event_type = 'schedule_execution_lost')
+                  EXECUTE FUNCTION witness.forget()",
+        // Some attempts are lost.
+        then: "UPDATE worker_registration SET status = 'OFFLINE', offline_since = now(), running = 0 WHERE status <> 'OFFLINE'",
+        finding: "events: the stream has one loss",
     },
     Mutant {
         name: "dead_letter",

@@ -20,9 +20,9 @@ pub(super) const LEFT_FOR: Duration = Duration::from_secs(600);
 
 const FILL: &str = "
     SET session_replication_role = replica;
-    INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, created_at, available_at, claimed_at, completed_at, status, queue,
+    INSERT INTO job_dispatch (id, tenant_id, job_id, job_version, scheduled_for, created_at, available_at, claimed_at, completed_at, status, queue,
                               worker_id, claim_token, attempt, triggered_by, trigger_id, args)
-    SELECT i.id, j.tenant_id, j.id, a.at, a.at, a.at, a.at, a.at + interval '1 second', 'COMPLETED', 'default', i.id, n, 1, 'manual', i.id, '{}'
+    SELECT i.id, j.tenant_id, j.id, j.version, a.at, a.at, a.at, a.at, a.at + interval '1 second', 'COMPLETED', 'default', i.id, n, 1, 'manual', i.id, '{}'
     FROM scheduled_jobs j, generate_series(0, {count}) AS n,
          LATERAL (SELECT date_trunc('hour', now()) - interval '{days} days' - interval '{length} seconds' + n * interval '{step} seconds' AS at) AS a,
          LATERAL (SELECT lpad(to_hex((extract(epoch FROM a.at) * 1000)::bigint), 12, '0') AS hex) AS h,
@@ -35,7 +35,7 @@ pub(super) fn days(length: Duration) -> u64 {
     length.as_secs() / 86_400 + 1
 }
 
-/// `rate` dispatches a second for twice the length of the soak.
+/// Writes `rate` dispatches a second for twice the length of the soak.
 pub(super) async fn fill(sql: &Client, length: Duration, rate: f64) -> anyhow::Result<()> {
     let count = ((2 * length).as_secs_f64() * rate) as u64;
     let fill = FILL

@@ -40,11 +40,11 @@ fn set_up() -> anyhow::Result<()> {
     let mut answer = String::new();
     BufReader::new(pipe)
         .read_line(&mut answer)
-        .context("failed to hear from the owner of the test server")?;
+        .context("failed to read from the owner of the test server")?;
     match answer.trim().split_once(' ') {
         Some(("ready", url)) => {
             let mut file = OpenOptions::new().append(true).create(true).open(&file)?;
-            writeln!(file, "{URL_VARIABLE}={url}").context("failed to tell nextest the URL")
+            writeln!(file, "{URL_VARIABLE}={url}").context("failed to pass the URL to nextest")
         }
         Some(("failed", why)) => bail!("no PostgreSQL for the tests: {why}"),
         _ => bail!("the owner of the test server died while starting it"),

@@ -1,7 +1,7 @@
 //! Writes of requests: one transaction with the change, its audit event and, with an idempotency
 //! key, the stored answer.
 //!
-//! A process that dies has written nothing or all of it. A dry run rolls back.
+//! A process that dies at any point has written nothing or all of it. A dry run rolls back.
 
 use std::convert::Infallible;
 

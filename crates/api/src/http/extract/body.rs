@@ -29,7 +29,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// In bytes.
+    /// The length in bytes.
     pub(crate) const fn length(&self) -> usize {
         self.length
     }

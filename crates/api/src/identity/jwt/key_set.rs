@@ -59,6 +59,7 @@ impl CachedKeys {
         self.keys.iter().any(|key| key.may_be(id)) && self.are_younger_than(age, now)
     }
 
+    /// Whether a token that names this key must cause a request to the issuer.
     fn needs_refresh(&self, id: Option<&str>, now: Instant) -> bool {
         let can_verify = self.can_verify(id, FRESH_FOR, now);
         let may_request =

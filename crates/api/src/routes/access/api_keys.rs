@@ -189,7 +189,7 @@ fn no_longer(
 ) -> Result<Option<DateTime<Utc>>, ApiError> {
     match (creator, requested) {
         (Some(creator), Some(requested)) if requested > creator => {
-            Err(no_later(creator, "when the key ends that makes it"))
+            Err(no_later(creator, "the end of the key that creates it"))
         }
         (creator, requested) => Ok(requested.or(creator)),
     }
@@ -236,7 +236,7 @@ pub(crate) async fn patch(call: Call, key: web::Path<String>, body: Body) -> Res
                 Changed::Over => return Err(key_ended()),
                 Changed::Past => return Err(expiry_in_past()),
                 Changed::Wider(scope) => return Err(wider(scope)),
-                Changed::Longer(end) => return Err(no_later(end, "when it ends now")),
+                Changed::Longer(end) => return Err(no_later(end, "its present end")),
                 Changed::OfAnOwner => return Err(ApiError::Forbidden(Permission::MembersWrite)),
                 Changed::NoSuchKey => return Err(no_such_key()),
             };

@@ -33,7 +33,7 @@ use crate::identity::{self, Actor, Claim, FailedSignIn, Identity, PasswordCheck,
 use crate::routes::operations::auditing::people;
 use crate::routes::{Answer, State};
 
-/// In characters.
+/// Longest stored part of `User-Agent`, in characters.
 const LONGEST_USER_AGENT: usize = 200;
 
 /// `POST /sessions`
@@ -86,7 +86,7 @@ fn chosen<'a>(account: &'a Account, slug: Option<&str>) -> Option<&'a AccountMem
     }
 }
 
-/// Only after a correct password are the tenants listed.
+/// The refusal of a sign-in with a correct password. Only such a refusal lists the tenants.
 fn which_tenant(account: &Account) -> FieldError {
     let slugs: Vec<&str> = account.memberships.iter().map(|one| one.slug.as_str()).collect();
     let message = match slugs.as_slice() {
@@ -125,9 +125,11 @@ impl ClientInfo {
     }
 }
 
+/// A sign-in with a correct password.
 pub(crate) struct VerifiedSignIn<'a> {
     pub(crate) account: &'a Account,
     pub(crate) membership: &'a AccountMembership,
+    /// The stored hash that the password matched.
     pub(crate) verified: &'a str,
     pub(crate) subjects: &'a Subjects,
 }

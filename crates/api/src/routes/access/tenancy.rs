@@ -15,7 +15,8 @@ use crate::http::call::Call;
 use crate::http::extract::Body;
 use crate::http::reply::Reply;
 use crate::identity::Identity;
-use crate::routes::etag::{can_be_there, no_such, refused, tag};
+use crate::routes::etag::tag;
+use crate::routes::named_resource::{can_be_there, no_such, refused};
 use crate::routes::operations::auditing::people;
 use crate::routes::{Answer, State};
 

@@ -22,7 +22,8 @@ use crate::http::extract::{Body, NoParameters, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::Identity;
-use crate::routes::etag::{can_be_there, no_such, tag};
+use crate::routes::etag::tag;
+use crate::routes::named_resource::{can_be_there, no_such};
 use crate::routes::operations::auditing::people;
 use crate::routes::{Answer, State, compute};
 

@@ -22,7 +22,8 @@ use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
-use crate::routes::etag::{can_be_there, named, no_such, version_tag};
+use crate::routes::etag::version_tag;
+use crate::routes::named_resource::{can_be_there, named, no_such};
 use crate::routes::{Answer, State, compute, operations::auditing};
 
 const KIND: &str = "calendar";

@@ -23,8 +23,9 @@ use crate::http::extract::{Body, NoParameters, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
-use crate::routes::etag::{can_be_there, event, may_touch_built_in, named, no_such, refused, tag};
+use crate::routes::etag::tag;
 use crate::routes::jobs::apply::missing_secrets;
+use crate::routes::named_resource::{can_be_there, event, may_touch_built_in, named, no_such, refused};
 use crate::routes::{Answer, State, operations::auditing};
 
 const KIND: &str = "task function";

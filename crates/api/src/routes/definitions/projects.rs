@@ -25,8 +25,9 @@ use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
-use crate::routes::etag::{can_be_there, event, no_such, refused, tag};
+use crate::routes::etag::tag;
 use crate::routes::jobs::{Cancellation, JobEvent, append_cancelled_runs, append_project_job_events};
+use crate::routes::named_resource::{can_be_there, event, no_such, refused};
 use crate::routes::operations::auditing::plain;
 use crate::routes::{Answer, State, built_in, operations::auditing};
 
@@ -165,7 +166,7 @@ fn not_deleted(error: DeleteError, name: &str) -> ApiError {
             "the project {name:?} has more than {MOST_JOBS} jobs, and no more are deleted at once; delete some of them first"
         )),
         DeleteError::Followed(users) => in_use(format!(
-            "{users} of other projects run after jobs of {name:?} and would wait for ever; take those from `after` there first"
+            "{users} of other projects run after jobs of {name:?} and would wait forever; remove those from `after` there first"
         )),
         DeleteError::Job(error) => field_error::save_refused(error, ""),
     }

@@ -24,7 +24,8 @@ use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
-use crate::routes::etag::{can_be_there, event, is_system_queue, may_touch_built_in, refused, tag};
+use crate::routes::etag::tag;
+use crate::routes::named_resource::{can_be_there, event, is_system_queue, may_touch_built_in, refused};
 use crate::routes::notes::Notes;
 use crate::routes::{Answer, State, operations::auditing};
 
@@ -128,6 +129,7 @@ fn entry(saved: &SavedQueue, by: &Actor) -> Option<AuditEntry> {
     is_changed.then(|| auditing::of_queue(saved.before.as_ref(), &saved.after, by))
 }
 
+/// Writes a queue of a manifest, which does not contain its pause.
 pub(crate) async fn write(
     conn: &mut Conn,
     settings: &QueueSettings,
@@ -162,6 +164,7 @@ pub(in crate::routes) async fn shown(
     Ok((Reply::ok(&show(queue))?.etag(etag), ()))
 }
 
+/// Notifies the workers of queues that may let more runs through.
 pub(crate) async fn notify_workers(state: &State, queues: &[String]) {
     state.hint("workers", async |conn: &mut Conn| notify::dispatches_waiting(conn, queues).await).await;
 }

@@ -23,7 +23,8 @@ use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
-use crate::routes::etag::{can_be_there, event, named, no_such, version_tag};
+use crate::routes::etag::version_tag;
+use crate::routes::named_resource::{can_be_there, event, named, no_such};
 use crate::routes::notes::Notes;
 use crate::routes::operations::auditing::plain;
 use crate::routes::{Answer, State, built_in, jobs as job_routes, operations::auditing};
@@ -211,7 +212,7 @@ async fn create_job(
 
 fn name_taken(job: &Job, template: &str) -> ApiError {
     let message = format!(
-        "a job named {:?} exists already and was not made from the template {template:?}; delete it first, or give another name",
+        "a job named {:?} exists already and was not created from the template {template:?}; delete it first, or choose another name",
         job.settings.name
     );
     ApiError::Refused(vec![FieldError {

@@ -39,8 +39,8 @@ use crate::http::extract::{Body, Query};
 use crate::http::reply::Reply;
 use crate::http::route::allowed;
 use crate::identity::{Actor, Identity};
-use crate::routes::etag::{is_system_queue, may_touch_built_in};
 use crate::routes::jobs::{JobEvent, append_job_events};
+use crate::routes::named_resource::{is_system_queue, may_touch_built_in};
 use crate::routes::notes::Notes;
 use crate::routes::{
     built_in, compute,

@@ -24,6 +24,7 @@ use crate::http::extract::{Body, Condition};
 use crate::http::reply::Reply;
 use crate::identity::Actor;
 
+/// How often a change is computed after concurrent changes.
 const ATTEMPTS: usize = 5;
 
 /// `PUT /jobs/{id-or-name}`

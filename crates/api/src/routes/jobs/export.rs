@@ -25,10 +25,10 @@ use crate::error::ApiError;
 use crate::http::extract::Query;
 use crate::http::extract::limits::MAX_BODY_BYTES;
 use crate::identity::Identity;
-use crate::routes::etag::is_system_queue;
+use crate::routes::named_resource::is_system_queue;
 use crate::routes::{Answer, State};
 
-/// One more than a manifest may contain, to detect one that is too long.
+/// Rows to read of each kind: one more than a manifest may contain, to detect one that is too long.
 const ROWS: i64 = MOST_ITEMS as i64 + 1;
 
 /// `GET /export`
@@ -127,8 +127,8 @@ async fn all_but_jobs(conn: &mut Conn, identity: &Identity) -> Result<Manifest, 
     })
 }
 
-/// All or by name, if the caller may see queues. Omits the queue of built-in jobs, and an unchanged
-/// default queue.
+/// Queues for a manifest, all or by name, if the caller may see queues. Omits the queue of built-in
+/// jobs, and an unchanged default queue.
 async fn queues_of(
     conn: &mut Conn,
     identity: &Identity,

@@ -14,7 +14,7 @@ use crate::http::extract::Body;
 use crate::http::pagination::whole;
 use crate::http::reply::Reply;
 use crate::identity::Identity;
-use crate::routes::etag::{can_be_there, no_such};
+use crate::routes::named_resource::{can_be_there, no_such};
 use crate::routes::operations::auditing::plain;
 use crate::routes::{Answer, State};
 

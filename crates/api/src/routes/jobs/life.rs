@@ -64,7 +64,7 @@ fn deleted_reply(job: &Job, cancelled: usize) -> Result<Reply, ApiError> {
 
 fn followed_error(names: &[String]) -> ApiError {
     let message = format!(
-        "{} {} after it and would wait for ever; take it from `after` there, or delete {} first",
+        "{} {} after it and would wait forever; remove it from `after` there, or delete {} first",
         names.join(", "),
         if names.len() == 1 { "runs" } else { "run" },
         if names.len() == 1 { "that job" } else { "those jobs" },
@@ -165,8 +165,7 @@ fn refused(error: SaveError) -> ApiError {
 }
 
 fn name_error(name: &str) -> ApiError {
-    let message =
-        format!("the job is there, as {name:?}; only one that is deleted is restored under another name");
+    let message = format!("the job exists, as {name:?}; only a deleted job is restored under another name");
     ApiError::Refused(vec![FieldError {
         reason: Reason::AlreadyExists,
         pointer: "/name".to_owned(),

@@ -2,22 +2,25 @@
 //!
 //! The run and its audit entry are one transaction, which concurrent triggers share
 //! ([`crate::database::trigger_batcher`]). The notification to the workers follows the commit and
-//! may be lost, because workers poll. The run stores the idempotency key too, so a job has one run
-//! per key as long as the run exists.
+//! may be lost, because workers poll. A trigger with an idempotency key gets the answer of the
+//! first request again. The run stores the key too, so a job has one run per key as long as the run
+//! exists.
 
 use std::sync::Arc;
 
 use actix_web::{HttpResponse, web};
 use sched_model::Conn;
+use sched_model::connection::notify;
 use sched_model::dispatching::quotas::DispatchesUsedUp;
 use sched_model::dispatching::trigger::{self, Created, Demands, Fate};
 use sched_model::domain::args_schema::Misfit;
 use sched_model::domain::identity::Permission;
-use sched_model::domain::ids::{DispatchId, JobId};
+use sched_model::domain::ids::DispatchId;
 use sched_wire::{IDEMPOTENCY_KEY, TriggerRequest};
 use serde_json::Value;
 
-use crate::database::trigger_batcher::{LONGEST_ARGS, Order};
+use crate::database::trigger_batcher::{BatchedFate, LONGEST_ARGS, Order};
+use crate::database::worker_notifier::count_created;
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::call::Call;
@@ -41,14 +44,15 @@ pub(crate) async fn trigger(
     let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object).map(Arc::new);
     if goes_with_others {
         let order = Order::new(&call.identity, by, &job, args.clone());
-        match call.state.triggers.trigger(order).await? {
-            Fate::Created(Created { job, dispatch, queue }) => {
-                let response = accepted(dispatch, false)?.into_response();
-                notify_workers(&call.state, job, dispatch, queue);
+        let BatchedFate { fate, is_notified } = call.state.triggers.trigger(order).await?;
+        match fate {
+            Some(Fate::Created(created)) => {
+                let response = accepted(created.dispatch, false)?.into_response();
+                notify_daemons(&call.state, created, is_notified).await;
                 return Ok(response);
             }
-            Fate::Busy => {}
-            rejected => return Err(rejection(rejected, &job, args.is_some())),
+            None => {}
+            Some(rejected) => return Err(rejection(rejected, &job, args.is_some())),
         }
     }
     alone(&call, &job, version, args.as_deref()).await
@@ -77,9 +81,7 @@ async fn alone(
     let written = call
         .write("trigger_job", async |conn: &mut Conn| {
             match trigger::trigger(conn, tenant, &order, demands).await? {
-                Fate::Created(Created { job, dispatch, queue }) => {
-                    Ok((accepted(dispatch, false)?, Some((job, dispatch, queue))))
-                }
+                Fate::Created(created) => Ok((accepted(created.dispatch, false)?, Some(created))),
                 Fate::Duplicate(dispatch) => Ok((accepted(dispatch, true)?, None)),
                 Fate::KeyReused(dispatch) => Err(key_reused(dispatch)),
                 Fate::OtherVersion(found) => Err(ApiError::OtherVersion { found }),
@@ -89,7 +91,7 @@ async fn alone(
         .await?;
     let mut response = written.response;
     match written.extra {
-        Some(Some((job, dispatch, queue))) => notify_workers(&call.state, job, dispatch, queue),
+        Some(Some(created)) => notify_daemons(&call.state, created, false).await,
         Some(None) => note_replay(&mut response),
         // The answer of an earlier request already has the note.
         None => {}
@@ -104,15 +106,25 @@ fn rejection(fate: Fate, job: &str, is_of_request: bool) -> ApiError {
         Fate::FunctionInactive(function) => inactive(&function),
         Fate::ArgsRefused(misfits) => unfit(misfits, is_of_request),
         Fate::QuotaUsedUp(used_up) => quota(used_up),
-        Fate::Created(_) | Fate::Duplicate(_) | Fate::KeyReused(_) | Fate::OtherVersion(_) | Fate::Busy => {
+        Fate::Created(_) | Fate::Duplicate(_) | Fate::KeyReused(_) | Fate::OtherVersion(_) => {
             ApiError::Broken
         }
     }
 }
 
-fn notify_workers(state: &State, job: JobId, dispatch: DispatchId, queue: String) {
+/// Logs and counts a committed run, and notifies workers unless they are notified already. The
+/// leader counts the ends of the job if the run waits for room.
+async fn notify_daemons(state: &State, created: Created, is_notified: bool) {
+    let Created { job, dispatch, queue, is_queued } = created;
     tracing::debug!(job.id = %job, run.id = %dispatch, "job triggered");
-    state.hints.count_created(&[queue]);
+    if is_notified {
+        count_created(1);
+    } else {
+        state.hints.count_created(&[queue]);
+    }
+    if is_queued {
+        state.hint("the leader", async |conn: &mut Conn| notify::jobs_ended(conn).await).await;
+    }
 }
 
 const fn quota(DispatchesUsedUp { limit, after_seconds }: DispatchesUsedUp) -> ApiError {

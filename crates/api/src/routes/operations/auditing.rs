@@ -38,7 +38,7 @@ pub(crate) fn of_job(saved: &SavedJob, by: &Actor) -> AuditEntry {
     }
 }
 
-/// Rolled back, deleted (no `after`), or restored (no `before`).
+/// A job that was rolled back, deleted (no `after`), or restored (no `before`).
 pub(crate) fn of_changed_job(
     action: &'static str,
     job: JobId,
@@ -199,7 +199,7 @@ pub(crate) fn of_deleted_secret(project: Option<&str>, deleted: &SecretRecord, b
     }
 }
 
-/// Of any tenants.
+/// Re-encrypted secrets, of any tenants.
 pub(crate) fn of_rotation(key: &str, rotated: usize, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: None,

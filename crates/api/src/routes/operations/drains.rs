@@ -1,10 +1,12 @@
 //! Draining workers: they claim no new runs and finish the running ones.
 //!
 //! The request is a note in the worker's registration. Claims obey it at once, the worker with its
-//! next heartbeat. A worker that loses its lease registers again and keeps the note. A stopped
-//! worker starts without it.
+//! next heartbeat, which a notification triggers. The worker continues when the request is
+//! withdrawn. A worker that loses its lease registers again and keeps the note. A stopped worker
+//! starts without it.
 
 use actix_web::{HttpResponse, web};
+use sched_model::connection::notify;
 use sched_model::domain::ids::WorkerId;
 use sched_model::events::append::NewEvent;
 use sched_model::identity::audit::AuditEntry;
@@ -16,7 +18,7 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::extract::{self, Body, NoParameters};
 use crate::http::reply::Reply;
-use crate::routes::etag::no_such;
+use crate::routes::named_resource::no_such;
 
 /// `POST /workers/{id}/drain`
 pub(crate) async fn drain(call: Call, id: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
@@ -68,5 +70,6 @@ async fn set(call: &Call, id: &str, is_wanted: bool) -> Result<HttpResponse, Api
             Ok::<_, ApiError>((Reply::with(actix_web::http::StatusCode::ACCEPTED, &fleet::worker(worker))?, ()))
         })
         .await?;
+    call.state.hint("the worker", async |conn: &mut Conn| notify::drain_changed(conn, worker).await).await;
     Ok(written.response)
 }

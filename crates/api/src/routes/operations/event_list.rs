@@ -21,6 +21,7 @@ use crate::http::pagination::Limit;
 use crate::identity::Identity;
 use crate::state::ApiState;
 
+/// After this time a page is returned with the events found so far.
 const ENOUGH: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]

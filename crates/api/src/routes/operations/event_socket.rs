@@ -33,7 +33,7 @@ const FRAMES_WITHIN: Duration = Duration::from_secs(10);
 const PING_EVERY: Duration = Duration::from_secs(15);
 /// Silence after which a client counts as gone.
 const SILENCE: Duration = Duration::from_secs(60);
-/// No message of a client is read.
+/// Longest accepted message of a client, in bytes. No message is read.
 const LONGEST: usize = 4096;
 
 /// Moves the key of a browser from its subprotocol to `Authorization`.
@@ -72,7 +72,9 @@ pub(crate) async fn open(
 enum CloseCause {
     Stream(Option<EndReason>),
     Client,
+    /// The client sent too many frames.
     TooMuch,
+    /// The client is gone, or does not read.
     Gone,
 }
 

@@ -29,10 +29,10 @@ use crate::http::extract::{self, Body, Query};
 use crate::http::pagination::{Pages, whole};
 use crate::http::reply::Reply;
 use crate::identity::Identity;
-use crate::routes::etag::no_such;
+use crate::routes::named_resource::no_such;
 use crate::routes::{Answer, State};
 
-/// The status counts all of them.
+/// Limit of quarantined jobs that the status names. It counts all of them.
 const SHOWN_QUARANTINED: i64 = 20;
 
 /// `GET /workers`

@@ -22,7 +22,7 @@ use crate::http::extract::Query;
 use crate::identity::Identity;
 use crate::routes::{Answer, State};
 
-/// Monitors give up after about ten seconds.
+/// Longest wait for the database. Monitors give up after about ten seconds.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// `GET /health/detailed`
@@ -75,7 +75,7 @@ pub(crate) async fn metrics(
 }
 
 const DEFAULT_HOURS: u32 = 24;
-/// A month.
+/// Longest range of the totals: a month.
 const MOST_HOURS: u32 = 744;
 
 impl crate::database::access::Sessions {

@@ -36,6 +36,7 @@ fn entry<T: Serialize>(
     }
 }
 
+/// Rows to read: one more than `MOST_NOTIFICATIONS`, to detect one too many.
 const LOOKED_AT: i64 = 101;
 
 fn at_most(count: usize, at: &str, kind: &str) -> Result<(), ApiError> {

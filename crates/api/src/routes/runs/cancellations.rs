@@ -1,7 +1,7 @@
 //! Cancellation of runs.
 //!
-//! Waiting runs are closed in one transaction with their events and audit entry. It marks the
-//! running ones, and their worker is notified after the commit. That notification may be lost,
+//! One transaction closes waiting runs and marks running ones, with their events and audit entry.
+//! The workers of the running ones are notified after the commit. That notification may be lost,
 //! because the worker also polls for the mark. A repetition is harmless.
 
 use actix_web::http::StatusCode;
@@ -130,6 +130,7 @@ fn events(tenant: TenantId, stricken: &JobRef, stopped: &CancelledRuns, order: &
     closed.chain(requested).collect()
 }
 
+/// Notifies workers of runs to stop, and of queues with released runs.
 async fn hint(state: &State, stopped: &CancelledRuns) {
     if !stopped.workers.is_empty() || !stopped.released_queues.is_empty() {
         state

@@ -25,6 +25,7 @@ pub(crate) async fn list(
     page(&state, &identity, &query, None).await
 }
 
+/// `of` is a job that must exist, deleted or not.
 pub(crate) async fn page(
     state: &State,
     identity: &Identity,

@@ -138,7 +138,7 @@ impl Two {
             ("{email}", &[&email], "nobody@example.com"),
         ];
         let Some((part, theirs, nobodys)) = ways.iter().find(|(part, ..)| path.contains(part)) else {
-            assert!(!path.contains('{'), "say here what stands for the variable part of {path}");
+            assert!(!path.contains('{'), "add a value for the variable part of {path}");
             return vec![(path.to_owned(), path.to_owned())];
         };
         theirs.iter().map(|own| (path.replace(part, own), path.replace(part, nobodys))).collect()
@@ -203,10 +203,7 @@ async fn matrix(two: &Two) {
     let mut table = probes();
     let of_code: BTreeSet<_> = routes.iter().map(|one| (one.method.as_str(), one.path.as_str())).collect();
     let of_table: BTreeSet<_> = table.iter().map(|(method, path, ..)| (*method, *path)).collect();
-    assert_eq!(
-        of_code, of_table,
-        "each route needs a probe here, which says what it does with what is another tenant's"
-    );
+    assert_eq!(of_code, of_table, "each route needs a probe with resources of another tenant");
     let mut keys = vec![("system operator", bearer().to_owned())];
     for role in ["viewer", "operator", "admin", "owner"] {
         keys.push((role, member(&two.app, &format!("{role}@ours.example"), "default", role).await));
@@ -324,8 +321,8 @@ async fn matrix(two: &Two) {
         asked += 1;
     }
     asked += sockets(two, &owner).await;
-    assert_eq!(two.rows().await, before, "what the other tenant has was changed");
-    assert!(refused > 50, "{refused} of {asked} were refused");
+    assert_eq!(two.rows().await, before, "resources of the other tenant were changed");
+    assert!(refused > 50, "{refused} of {asked} requests were rejected");
     println!("routes {}, probes {asked}, of which {refused} without the permission", routes.len());
 }
 

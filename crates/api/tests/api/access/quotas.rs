@@ -61,7 +61,7 @@ async fn job_quota_of_tenant_is_enforced() {
     assert_eq!(
         app.apply(&json!({"jobs": [manual("a"), manual("b")]})).await.len(),
         2,
-        "what is there may be changed"
+        "existing jobs may be changed"
     );
     assert_eq!(app.fixture.number("SELECT count(*) FROM scheduled_jobs WHERE scope = 'project'").await, 2);
     let usage = app.get("/api/v1/usage").await.json();

@@ -51,5 +51,5 @@ async fn rate_limited_key_gets_retry_after() {
     assert_eq!(limited.json()["code"], "too_many_requests");
     assert_eq!(limited.header("retry-after"), Some("1"));
     let other = member(&app, "ada@example.com", "default", "viewer").await;
-    assert_eq!(get_as(&app, &other, "/api/v1/me").await.status, 200, "each key has a budget of its own");
+    assert_eq!(get_as(&app, &other, "/api/v1/me").await.status, 200, "each key has its own budget");
 }

@@ -100,7 +100,7 @@ async fn only_operators_change_the_built_in_queue() {
     assert_eq!(
         send(&app, &owner, Request::put("/queues/own"), &stopping).await.status,
         201,
-        "one of their own"
+        "owners may write other queues"
     );
     assert_eq!(
         send(&app, bearer(), Request::put("/queues/system"), &json!({"max_running": 3})).await.status,
@@ -155,7 +155,11 @@ async fn only_owners_revoke_keys_of_owners() {
         assert_eq!(refused.status, 403, "{}", refused.body);
         assert!(refused.body.contains("members:write"), "{}", refused.body);
     }
-    assert_eq!(send(&app, &admin, Request::delete(&of_admin), &json!({})).await.status, 204, "their own");
+    assert_eq!(
+        send(&app, &admin, Request::delete(&of_admin), &json!({})).await.status,
+        204,
+        "an admin revokes an own key"
+    );
     let of_admin = new_key(&admin).await;
     assert_eq!(
         send(&app, bearer(), Request::delete(&of_admin), &json!({})).await.status,
@@ -209,14 +213,14 @@ async fn key_can_only_be_narrowed() {
     assert_eq!(back.status, 422, "{}", back.body);
     let entries = "SELECT count(*) FROM audit_log WHERE action = 'change_api_key'
          AND before ->> 'name' IS NOT NULL AND after ->> 'name' = 'deploy'";
-    assert_eq!(app.fixture.number(entries).await, 2, "one for each change that was made");
+    assert_eq!(app.fixture.number(entries).await, 2, "one entry for each change");
     assert_eq!(change(&admin, json!({"name": "deploy"})).await.status, 200);
-    assert_eq!(app.fixture.number(entries).await, 2, "what changes nothing is no change");
+    assert_eq!(app.fixture.number(entries).await, 2, "a patch with equal values is no change");
 
     assert_eq!(
         change(&key, json!({"name": "own"})).await.status,
         404,
-        "one that is bounded stands for nobody"
+        "a key of the tenant belongs to no user"
     );
     let viewer = member(&app, "viewer@example.com", "default", "viewer").await;
     assert_eq!(change(&viewer, json!({"name": "other"})).await.status, 404);
@@ -226,7 +230,7 @@ async fn key_can_only_be_narrowed() {
     let refused = send(&app, &admin, Request::patch(&of_owner), &json!({"name": "x"})).await;
     assert!(refused.status == 403 && refused.body.contains("members:write"), "{}", refused.body);
     let bounded = send(&app, bearer(), Request::patch(&of_owner), &json!({"scopes": ["runs:read"]})).await;
-    assert_eq!(bounded.json()["scopes"], json!(["runs:read"]), "one that had none gets some");
+    assert_eq!(bounded.json()["scopes"], json!(["runs:read"]), "a key without scopes gets scopes");
 
     assert_eq!(send(&app, &admin, Request::delete(&path), &json!({})).await.status, 204);
     let over = change(&admin, json!({"name": "again"})).await;
@@ -247,7 +251,7 @@ async fn last_owner_and_last_operator_stay() {
     assert_eq!(
         code(&format!("{OWNER}/deactivate")).await,
         refused("last_operator"),
-        "another owner, who operates nothing"
+        "the other owner is not an operator"
     );
     assert_eq!(code("ada@example.com/deactivate").await, done);
     assert_eq!(

@@ -26,7 +26,7 @@ async fn scoped_key_cannot_use_sessions_of_its_user() {
         .await;
         assert_eq!(code(&answer), refused(403, "forbidden"), "{method} {path}");
     }
-    assert_eq!(browser.get("/me").await.status, 200, "the session goes on");
+    assert_eq!(browser.get("/me").await.status, 200, "the session stays valid");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -199,7 +199,7 @@ async fn member_of_several_tenants_selects_one() {
         assert!(!wrong.body.contains("acme"), "{}", wrong.body);
     }
     // An attempt is recorded even if it names no tenant, or one without the user.
-    wait_for("every attempt is told in both tenants", LIMIT, async || {
+    wait_for("every attempt is recorded in both tenants", LIMIT, async || {
         let told = "SELECT count(*) FROM audit_log
                     WHERE action IN ('sign_in_failed', 'sign_in_refused') AND after ->> 'email' = 'ada@example.com'";
         match app.fixture.number(told).await {

@@ -182,14 +182,14 @@ async fn unresponsive_issuer_does_not_delay_known_keys() {
     issuer.hangs.store(true, Ordering::SeqCst);
     let unknown = issuer.rotate("two");
     let asking = async {
-        wait_for("the issuer is asked", LIMIT, async || {
+        wait_for("the issuer receives the request", LIMIT, async || {
             assert_eq!(me(&app, &unknown).await.status, 401);
             if issuer.requests() == 2 { Ok(()) } else { Err("not yet".to_owned()) }
         })
         .await;
     };
     let others = async {
-        wait_for("the issuer is being asked", LIMIT, async || {
+        wait_for("the issuer receives the request", LIMIT, async || {
             if issuer.requests() == 2 { Ok(()) } else { Err("not yet".to_owned()) }
         })
         .await;

@@ -207,7 +207,7 @@ async fn manifest_jobs_must_name_known_calendars() {
     assert_eq!(
         pointers(&answer.json()),
         ["/calendars/0/weekly/0", "/calendars/1/name", "/jobs/1/calendars/1", "/jobs/2/calendars/0"],
-        "a calendar of the file that is wrong is told once, not for every job"
+        "an invalid calendar of the file is reported once, not for every job"
     );
     assert!(answer.body.contains("there is no calendar named \\\"lost\\\""), "{}", answer.body);
     assert_eq!(app.fixture.number("SELECT count(*) FROM calendars").await, 1);
@@ -288,6 +288,6 @@ async fn concurrent_manifests_with_same_calendars_succeed() {
         let (x, y) = tokio::join!(app.post("/api/v1/apply", &one), app.post("/api/v1/apply", &other));
         assert_eq!((x.status, y.status), (200, 200), "{} {}", x.body, y.body);
         let kinds = "SELECT count(DISTINCT definition) FROM calendars";
-        assert_eq!(app.fixture.number(kinds).await, 1, "one of the two came last with all of its calendars");
+        assert_eq!(app.fixture.number(kinds).await, 1, "all calendars are those of the last request");
     }
 }

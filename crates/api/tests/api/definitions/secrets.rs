@@ -32,7 +32,7 @@ async fn secret_value_is_never_shown() {
     assert_eq!(
         (again.status, &again.json()["version"]),
         (200, &json!(2)),
-        "no answer tells that it is the same"
+        "no answer reveals that the value is equal"
     );
     let own = put(&app, &format!("{TOKEN}?project=default"), &json!({"value": "canary-2"})).await;
     assert_eq!((own.status, &own.json()["project"]), (201, &json!("default")), "{}", own.body);
@@ -131,7 +131,7 @@ async fn function_may_only_name_existing_secrets_and_protects_them() {
     assert_eq!((held.status, held.json()["code"].as_str()), (409, Some("in_use")), "{}", held.body);
     assert!(held.body.contains("name this secret: g;"), "{}", held.body);
     assert_eq!(app.send(Request::delete(&format!("{TOKEN}?force=true"))).await.status, 204);
-    assert_eq!(app.post("/api/v1/apply", &manifest).await.status, 422, "it names nothing any more");
+    assert_eq!(app.post("/api/v1/apply", &manifest).await.status, 422, "the function names no secret now");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -58,7 +58,7 @@ async fn dry_run_reports_changes_and_writes_nothing() {
     assert_eq!(dry.status, 200, "{}", dry.body);
     let said = dry.json();
     assert_eq!(said["dry_run"], json!(true));
-    assert_eq!(changes(&said, 0), Value::Null, "what is new has no field that was another");
+    assert_eq!(changes(&said, 0), Value::Null, "a new object has no previous values");
     assert_eq!(
         changes(&said, 1),
         json!([
@@ -207,7 +207,7 @@ async fn manifest_queues_precede_jobs_and_keep_pauses() {
     assert_eq!((refused.status, &refused.json()["code"]), (403, &json!("forbidden")), "{}", refused.body);
     assert_eq!(app.fixture.number("SELECT count(*) FROM queues WHERE name = 'sly'").await, 0);
     let there = post_as(&app, &key, "/api/v1/apply", &json!({"queues": [{"name": "slow"}]})).await;
-    assert_eq!(there.status, 200, "what is there already: {}", there.body);
+    assert_eq!(there.status, 200, "an existing queue is accepted: {}", there.body);
     let all = app.get("/api/v1/export").await.json();
     let names: Vec<&Value> = all["queues"].as_array().unwrap().iter().map(|queue| &queue["name"]).collect();
     assert_eq!(names, ["fast", "slow"], "without the default one");
@@ -234,7 +234,7 @@ async fn placeholder_is_not_stored_as_value() {
     let json = [("content-type", "application/json")];
     let written = app.send(Request::put("/api/v1/functions/f").headers(&json).body(&spec.to_string())).await;
     assert_eq!(written.status, 200, "{}", written.body);
-    assert_eq!(app.fixture.number(kept).await, 1, "one function sent back alone keeps what was not shown");
+    assert_eq!(app.fixture.number(kept).await, 1, "a function that is applied again keeps hidden values");
     let signed = json!({"task_functions": [{
         "name": "h", "handler_type": "http",
         "handler_config": {"url": "https://example.com", "headers": {"X": "(hidden)"}, "sign": {"secrets": ["(hidden)"]}},
@@ -352,7 +352,7 @@ async fn overlapping_manifests_succeed() {
         let (a, b) = tokio::join!(app.post("/api/v1/apply", &one), app.post("/api/v1/apply", &other));
         assert_eq!((a.status, b.status), (200, 200), "{} {}", a.body, b.body);
         let kinds = "SELECT count(DISTINCT schedule_config) FROM scheduled_jobs";
-        assert_eq!(app.fixture.number(kinds).await, 1, "one of the two came last with all of its jobs");
+        assert_eq!(app.fixture.number(kinds).await, 1, "all jobs are those of the last request");
     }
 }
 

@@ -121,11 +121,13 @@ async fn locked_job_delays_only_its_own_triggers() {
         for answer in join_all((0..8).map(|_| trigger(&app, "free"))).await {
             assert_eq!(answer.status, 202, "{}", answer.body);
         }
-        holder.batch_execute("COMMIT").await.unwrap();
     });
     let held = match select(held, others).await {
         Either::Left((answer, _)) => panic!("the job is held: {}", answer.body),
-        Either::Right(((), held)) => held.await,
+        Either::Right(((), held)) => {
+            holder.batch_execute("COMMIT").await.unwrap();
+            held.await
+        }
     };
     assert_eq!((held.status, app.fixture.number(DISPATCHES).await), (202, 9), "{}", held.body);
 }
@@ -163,7 +165,7 @@ async fn broken_commit_is_not_retried() {
     assert_eq!(
         app.fixture.number("SELECT last_value FROM tries").await,
         1,
-        "whether it was written is not known"
+        "the outcome of the commit is unknown"
     );
     client.batch_execute("DROP TRIGGER at_commit ON job_dispatch").await.unwrap();
     assert_eq!((trigger(&app, "report").await.status, app.fixture.number(DISPATCHES).await), (202, 1));

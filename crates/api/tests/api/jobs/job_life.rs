@@ -235,7 +235,7 @@ async fn put_calendar_and_queue_honour_if_match() {
         assert_ne!(changed.header("etag"), Some(tag.as_str()));
         assert_eq!(code(&put(("if-match", &tag), &first).await), (412, "version_mismatch".into()));
         let shown = app.get(path).await;
-        assert_eq!(shown.header("etag"), changed.header("etag"), "what was refused was not written");
+        assert_eq!(shown.header("etag"), changed.header("etag"), "a rejected change is not written");
     }
 }
 

@@ -6,7 +6,7 @@ use test_support::http::Answer;
 use test_support::identity::OWNER;
 use test_support::wait_for;
 
-use crate::support::{LIMIT, Request, TestApp, pointers};
+use crate::support::{LIMIT, Request, TestApp, function, manual, pointers};
 
 const TRIGGER: &str = "/api/v1/jobs/report/trigger";
 const DISPATCHES: &str = "SELECT count(*) FROM job_dispatch";
@@ -79,6 +79,22 @@ async fn trigger_arguments_replace_those_of_the_job() {
     let answer = app.post(TRIGGER, &json!({"task_args": {"depth": 9}})).await;
     let dispatch = app.get(answer.header("location").unwrap()).await.json();
     assert_eq!(dispatch["task_args"], json!({"depth": 9}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_shows_arguments_of_its_version() {
+    let app = TestApp::start().await;
+    let with_depth = async |depth: i32| {
+        let mut job = manual("report");
+        job["task_args"] = json!({"depth": depth});
+        app.apply(&json!({"task_functions": [function("f")], "jobs": [job]})).await;
+    };
+    with_depth(1).await;
+    let answer = app.send(Request::post(TRIGGER)).await;
+    with_depth(2).await;
+    assert_eq!(app.fixture.text("SELECT args FROM job_dispatch").await, "-", "not stored twice");
+    let dispatch = app.get(answer.header("location").unwrap()).await.json();
+    assert_eq!(dispatch["task_args"], json!({"depth": 1}));
 }
 
 #[tokio::test(flavor = "multi_thread")]

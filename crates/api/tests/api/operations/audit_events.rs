@@ -50,7 +50,7 @@ async fn every_change_has_one_audit_entry() {
     let list = async |query: &str| {
         let page = app.get(&format!("/api/v1/audit-events{query}")).await;
         assert_eq!(page.status, 200, "{}", page.body);
-        assert!(!page.body.contains(['\n', '\u{1b}']), "what was said cannot be taken for lines of a log");
+        assert!(!page.body.contains(['\n', '\u{1b}']), "a reason cannot imitate lines of a log");
         page.json()["items"].as_array().unwrap().len()
     };
     assert_eq!(list("?action=pause_job").await, 1);

@@ -4,6 +4,13 @@ use super::events::{Follower, write};
 use crate::support::TestApp;
 use serde_json::Value;
 
+/// Waits until no open transaction of another test holds up the stored events. A stream that begins
+/// before that begins before these events.
+async fn settled(app: &TestApp) {
+    let held = "SELECT count(*) FROM events WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot())";
+    app.fixture.wait_for_count("the events are settled", held, 0).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_position_gets_reset() {
     let app = TestApp::start().await;
@@ -33,6 +40,7 @@ async fn lost_event_ends_all_streams() {
     let app = TestApp::start().await;
     let client = app.fixture.client().await;
     write(&client, 0..1).await;
+    settled(&app).await;
     let mut follower = Follower::of(&app, "").await;
     write(&client, 1..3).await;
     follower.until("two events", |follower| follower.numbers() == [1, 2]).await;
@@ -64,6 +72,7 @@ async fn reader_ahead_of_a_restored_database_continues() {
     // Simulates a replaced database whose transaction ids were ahead.
     let ahead = "UPDATE events SET transaction_id = '1' WHERE payload ->> 'number' = '1'";
     write(&client, 1..2).await;
+    settled(&app).await;
     let mut follower = Follower::of(&app, "").await;
     client.batch_execute(ahead).await.unwrap();
     assert_eq!(follower.end().await, "unavailable");

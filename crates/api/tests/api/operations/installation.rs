@@ -20,7 +20,11 @@ async fn disabled_job_type_accepts_no_new_jobs() {
     assert_eq!(refused.json()["errors"][0]["pointer"], "/job_type");
     let mut again = manual("a");
     again["description"] = json!("changed");
-    assert_eq!(app.apply(&json!({"jobs": [again]})).await, ["job a updated"], "what is there goes on");
+    assert_eq!(
+        app.apply(&json!({"jobs": [again]})).await,
+        ["job a updated"],
+        "existing jobs may still change"
+    );
     assert_eq!(put(json!({"is_active": true})).await.status, 200);
     assert_eq!(app.post("/api/v1/jobs", &manual("b")).await.status, 201);
     let kinds = app.get("/api/v1/job-types").await.json();
@@ -96,7 +100,7 @@ async fn user_name_and_password_can_be_changed() {
         1
     );
     let noted = "SELECT count(*) FROM audit_log WHERE action IN ('set_password', 'update_user')";
-    assert_eq!(app.fixture.number(noted).await, 2, "an entry for each of what was done");
+    assert_eq!(app.fixture.number(noted).await, 2, "one entry for each command");
     assert_eq!(patch(json!({"display_name": "Bob"})).await.status, 200);
     assert_eq!(app.fixture.number(noted).await, 2, "nothing was written");
     let short = patch(json!({"password": "short"})).await;
@@ -218,7 +222,7 @@ async fn dry_run_of_reset_lists_attempts_without_a_leader() {
         (&told["dry_run"], &told["count"], &told["count_is_at_least"]),
         (&json!(true), &json!(2), &json!(false))
     );
-    assert_eq!(told["has_leader"], false, "nobody would end them");
+    assert_eq!(told["has_leader"], false, "no leader would end the attempts");
     let leads = "INSERT INTO scheduler_instances (id, hostname, pid, version, is_leader, leader_since, term)
                  VALUES (gen_random_uuid(), 'h', 1, 'v', true, now(), 7)";
     app.fixture.sql(leads).await;

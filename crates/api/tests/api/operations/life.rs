@@ -64,7 +64,7 @@ async fn api_waits_for_its_database() {
     let answer = send(addr, Request::get("/api/v1/jobs")).await;
     assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some("starting")));
     assert!(answer.header("retry-after").is_some());
-    wait_for("the log says what is waited for", LIMIT, async || {
+    wait_for("the log names the reason of the wait", LIMIT, async || {
         let log = api.stderr();
         if log.contains("the database cannot be used yet; trying again") { Ok(()) } else { Err(log) }
     })

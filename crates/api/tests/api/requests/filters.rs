@@ -62,7 +62,7 @@ async fn failing_matches_every_kind_of_failure() {
     assert!(refused.body.contains("failing"), "{}", refused.body);
 }
 
-/// Different functions, queues and projects; each job is triggered once.
+/// Creates jobs with different functions, queues and projects, and triggers each once.
 async fn with_runs(app: &TestApp) {
     for path in ["queues/fast", "projects/p"] {
         app.send(

@@ -86,7 +86,7 @@ async fn operators_appoint_operators_and_one_remains() {
     assert_eq!((status, &granted["is_system_operator"]), (200, &json!(true)));
     assert!(may(&ada).await, "at once");
     let (status, _) = patch(&app, "/users/ada@example.com", &json!({"is_system_operator": true})).await;
-    assert_eq!(status, 200, "what is so is no change");
+    assert_eq!(status, 200, "an equal value is no change");
     let (status, _) =
         patch(&app, "/users/ada@example.com", &json!({"is_system_operator": false, "display_name": "Ada"}))
             .await;
@@ -116,11 +116,7 @@ async fn deleted_user_loses_keys_but_owners_remain() {
     assert_eq!(delete(OWNER, &[]).await, (409, json!("last_operator")));
     let (status, _) = patch(&app, "/users/bob@example.com", &json!({"is_system_operator": true})).await;
     assert_eq!(status, 200);
-    assert_eq!(
-        delete(OWNER, &[]).await,
-        (409, json!("in_use")),
-        "who asks does not take the ground from under them"
-    );
+    assert_eq!(delete(OWNER, &[]).await, (409, json!("in_use")), "users cannot delete themselves");
 
     assert_eq!(app.send(Request::get("/api/v1/jobs").headers(&[("authorization", &ada)])).await.status, 200);
     assert_eq!(delete("ada@example.com", &[("if-match", "\"1\"")]).await.0, 412);

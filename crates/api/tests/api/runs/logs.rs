@@ -73,6 +73,7 @@ async fn end(app: &TestApp, claimed: &Claimed, outcome: AttemptOutcome, output: 
         dispatch_id: claimed.dispatch_id,
         tenant_id: claimed.tenant_id,
         job_id: claimed.job_id,
+        job: claimed.job.clone(),
         token: claimed.token,
         outcome,
         verdict: decide(
@@ -275,7 +276,7 @@ async fn log_readers_are_limited() {
     assert_eq!(
         open_stream(&app, &claimed, "").await.1,
         "HTTP/1.1 429",
-        "who reads what is there counts as well"
+        "a reader without `follow` counts as well"
     );
     drop(followers);
     wait_for("there is room", LIMIT, async || match open_stream(&app, &claimed, "").await.1 {

@@ -58,7 +58,7 @@ pub struct QueueFacts {
     /// Live workers that serve it and claim new runs.
     pub workers: i64,
     pub slots: i64,
-    /// By their last heartbeats.
+    /// Busy slots of those workers, by their last heartbeats.
     pub busy: i64,
     pub draining: i64,
     /// How long its oldest run waits, if the leader noticed that no worker serves the queue.
@@ -99,7 +99,7 @@ pub struct Pending {
     pub is_tenant_paused: bool,
     pub paused_project: Option<PausedResource>,
     pub paused_function: Option<PausedResource>,
-    /// Queued runs are not counted.
+    /// Whether `max_instances` runs of its job are open; queued runs are not counted.
     pub is_job_full: bool,
 }
 
@@ -113,14 +113,14 @@ pub struct PausedResource {
 pub struct Upstream {
     pub job: String,
     pub on: AfterCondition,
-    /// For a run that waits for further jobs.
+    /// When the condition was met, for a run that waits for further jobs.
     pub met_at: Option<DateTime<Utc>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     pub per_minute: i64,
-    /// In this minute.
+    /// Dispatches in this minute.
     pub used: i64,
     pub next_at: DateTime<Utc>,
 }

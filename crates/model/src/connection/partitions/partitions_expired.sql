@@ -15,6 +15,6 @@ CROSS JOIN LATERAL (
            substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''([^'']+)''\)')::timestamptz AS ends_at
 ) AS child
 WHERE i.inhparent = ANY (ARRAY['job_execution_log', 'job_execution_output', 'maintenance.job_execution_log',
-                               'maintenance.job_execution_output', 'events']::regclass[])
+                               'maintenance.job_execution_output', 'events', 'run_start_batches', 'run_end_batches']::regclass[])
   AND child.ends_at <= $1
 ORDER BY child.ends_at, child.name

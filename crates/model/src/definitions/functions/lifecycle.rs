@@ -32,11 +32,11 @@ pub async fn expect(
 pub struct Activation<'a> {
     pub name: &'a str,
     pub is_active: bool,
-    /// The required state before.
+    /// The state that the function must have before the change.
     pub expected: Expected,
 }
 
-/// Returns the previous state. Call it in a transaction.
+/// Activates or deactivates a function; returns its previous state. Call it in a transaction.
 pub async fn set_active(
     conn: &mut Conn,
     tenant: TenantId,

@@ -11,14 +11,14 @@ use crate::schema::secrets;
 use sched_domain::ids::TenantId;
 use sched_domain::secret::{OpenError, SecretKeys};
 
-/// With the longest values a few megabytes.
+/// Number of secrets in one page of a rotation: with the longest values a few megabytes.
 pub const ROTATION_PAGE: i64 = 50;
 
 #[derive(Debug, Default)]
 pub struct RotatedPage {
     pub resealed: usize,
     pub unreadable: Vec<(TenantId, String, OpenError)>,
-    /// `None` after the last page.
+    /// Start of the next page; `None` after the last one.
     pub next: Option<(TenantId, Uuid)>,
 }
 

@@ -25,13 +25,29 @@ cancelled AS (
     WHERE d.id = h.id AND d.completed_at IS NULL AND d.cancel_requested_at IS NULL
     RETURNING d.id, d.tenant_id, d.job_id, d.worker_id, d.status, h.is_in_line
 ),
+closed AS (
+    SELECT c.tenant_id, c.job_id, count(*)::integer AS closed, (count(*) FILTER (WHERE c.is_in_line))::integer AS from_line
+    FROM cancelled c WHERE c.status = 'CANCELLED'
+    GROUP BY c.tenant_id, c.job_id
+),
+-- A closed run may be one that the counters do not contain yet.
+opened AS (
+    DELETE FROM uncounted_openings o
+    USING closed c
+    WHERE o.tenant_id = c.tenant_id AND o.job_id = c.job_id
+    RETURNING o.tenant_id, o.job_id, o.opened, o.opened_at
+),
 counted AS (
     UPDATE scheduled_jobs j
-    SET active_dispatches = greatest(j.active_dispatches - b.closed, 0),
-        queued_dispatches = least(greatest(j.queued_dispatches - b.from_line, 0), greatest(j.active_dispatches - b.closed, 0)),
+    SET active_dispatches = greatest(j.active_dispatches + b.opened - b.closed, 0),
+        queued_dispatches = least(greatest(j.queued_dispatches - b.from_line, 0), greatest(j.active_dispatches + b.opened - b.closed, 0)),
+        total_run_count = j.total_run_count + b.opened,
+        last_dispatched_at = greatest(j.last_dispatched_at, b.opened_at),
         last_status = 'CANCELLED'
-    FROM (SELECT c.tenant_id, c.job_id, count(*)::integer AS closed, (count(*) FILTER (WHERE c.is_in_line))::integer AS from_line
-          FROM cancelled c WHERE c.status = 'CANCELLED' GROUP BY c.tenant_id, c.job_id) AS b
+    FROM (SELECT c.*, n.opened, n.opened_at
+          FROM closed c
+          CROSS JOIN LATERAL (SELECT coalesce(sum(o.opened), 0)::integer AS opened, max(o.opened_at) AS opened_at
+                              FROM opened o WHERE o.tenant_id = c.tenant_id AND o.job_id = c.job_id) AS n) AS b
     WHERE j.tenant_id = b.tenant_id AND j.id = b.job_id
 )
 -- The worker of each running run.

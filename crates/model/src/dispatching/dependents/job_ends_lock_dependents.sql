@@ -1,5 +1,6 @@
 -- In the lock order of jobs. The columns that decide are read from the rows after they are locked.
-SELECT j.tenant_id, j.id, j.after_mode, j.task_args, coalesce(j.queue, f.queue), coalesce(j.priority, q.default_priority),
+SELECT j.tenant_id, j.id, j.after_mode, j.version,
+       CASE WHEN NOT j.is_version_stored THEN j.task_args END, coalesce(j.queue, f.queue), coalesce(j.priority, q.default_priority),
        j.start_within_seconds, j.overlap_policy, j.max_instances, j.active_dispatches, j.queued_dispatches,
        CASE WHEN t.is_paused THEN 'paused_tenant'
             WHEN p.is_paused THEN 'paused_project'

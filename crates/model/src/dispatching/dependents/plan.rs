@@ -27,7 +27,8 @@ pub(super) struct Dispatch {
     pub(super) run: Run,
     pub(super) queue: String,
     pub(super) priority: i16,
-    pub(super) args: serde_json::Value,
+    pub(super) job_version: i64,
+    pub(super) args: Option<serde_json::Value>,
     pub(super) is_queued: bool,
     pub(super) expires_at: Option<DateTime<Utc>>,
 }
@@ -42,7 +43,7 @@ pub(super) struct NewSkip {
     pub(super) ended_by: DispatchId,
 }
 
-/// A condition was met, or used up.
+/// A change of an edge: its condition was met, or used up.
 #[derive(Debug)]
 pub(super) struct Mark {
     pub(super) tenant_id: TenantId,
@@ -89,7 +90,7 @@ impl Plan {
 
     /// Queues runs beyond `max_instances`, like manual triggers.
     fn dispatch(&mut self, dependent: Dependent, runs: Vec<Run>, now: DateTime<Utc>) {
-        let Dependent { tenant_id, id: job_id, args, queue, priority, instances, .. } = dependent;
+        let Dependent { tenant_id, id: job_id, version, args, queue, priority, instances, .. } = dependent;
         let expires_at = dependent.start_within_seconds.map(|span| now + TimeDelta::seconds(span.into()));
         let mut rooms = Rooms::default();
         self.dispatches.extend(runs.into_iter().map(|run| Dispatch {
@@ -99,6 +100,7 @@ impl Plan {
             run,
             queue: queue.clone(),
             priority,
+            job_version: version,
             args: args.clone(),
             is_queued: rooms.is_full_for((tenant_id, job_id), &instances),
             expires_at,
@@ -106,6 +108,7 @@ impl Plan {
     }
 }
 
+/// The reason for which a dependent may not run.
 #[derive(Debug, Clone, Copy)]
 struct Blocker {
     reason: SkipReason,

@@ -15,7 +15,7 @@ use crate::dispatching::insert::{NewDispatch, Origin};
 use crate::{Conn, DbResult};
 use sched_domain::ids::{DispatchId, Term};
 
-/// The key makes each end one run of a job, however often it is reported.
+/// The runs to insert. The key makes each end one run of a job, however often it is reported.
 pub(super) fn with_traces<'n>(
     new: &'n [Dispatch],
     traces: &'n HashMap<DispatchId, String>,
@@ -30,7 +30,8 @@ pub(super) fn with_traces<'n>(
         expires_at: d.expires_at,
         queue: d.queue.clone(),
         priority: d.priority,
-        args: Some(Cow::Borrowed(&d.args)),
+        job_version: d.job_version,
+        args: d.args.as_ref().map(Cow::Borrowed),
         is_catch_up: false,
         follows: None,
         origin: Origin {

@@ -13,8 +13,8 @@ use super::DueJob;
 use crate::{Conn, DbResult};
 use sched_domain::ids::TenantId;
 
-/// The window begins this much before the full minute, so that runs held back go before those that
-/// are due with the minute.
+/// The window of a quota begins this much before the full minute, so that runs held back go before
+/// those that are due with the minute.
 const QUOTA_LEAD: TimeDelta = TimeDelta::seconds(1);
 
 /// The window that contains `now`, named by its minute.
@@ -35,8 +35,8 @@ statement! {
     ) -> (SqlUuid, BigInt)
 }
 
-/// Subtracts the usage from the quotas of the jobs' tenants, and locks it until the end of the
-/// transaction. Sends no query if no tenant has a quota.
+/// Subtracts the usage from the quotas of the jobs' tenants, and locks the usage against other
+/// transactions until the end of this one. Sends no query if no tenant has a quota.
 pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob]) -> DbResult<()> {
     let limited: BTreeSet<Uuid> =
         jobs.iter().filter(|job| job.quota_left.is_some()).map(|job| job.tenant_id.0).collect();
@@ -57,15 +57,15 @@ pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QuotaRequest {
     pub(crate) tenant: TenantId,
-    /// Runs per minute.
+    /// Maximum number of runs per minute.
     pub(crate) limit: i64,
     pub(crate) wanted: i64,
-    /// By the database's clock.
+    /// Time of the request, by the database's clock.
     pub(crate) now: DateTime<Utc>,
 }
 
-/// Takes runs from a quota, and returns how many were left to take. The window is locked until the
-/// end of the transaction, as by [`open_quotas`].
+/// Takes up to `wanted` runs from a quota of `limit` per minute, and returns how many were left to
+/// take. The window is locked until the end of the transaction, as by [`open_quotas`].
 pub(crate) async fn take_from_quota(conn: &Conn, request: QuotaRequest) -> DbResult<i64> {
     let QuotaRequest { tenant, limit, wanted, now } = request;
     let used: Vec<(TenantId, i64)> =
@@ -85,7 +85,7 @@ statement! {
     ) -> SqlUuid
 }
 
-/// [`open_quotas`] has locked the usage.
+/// Adds to the tenants' usage, which [`open_quotas`] has locked.
 pub(super) async fn use_up(conn: &Conn, used: &BTreeMap<TenantId, i64>) -> DbResult<()> {
     if used.is_empty() {
         return Ok(());

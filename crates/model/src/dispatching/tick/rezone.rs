@@ -1,11 +1,11 @@
 //! Jobs whose next fire was computed from other zone tables than those of this process.
 
 use chrono::{DateTime, Utc};
-use diesel::sql_types::{Array, BigInt, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
-use super::{DueColumns, DueJob};
+use super::{DueJob, RezoneLock};
 use crate::{Conn, DbResult};
 use sched_domain::ids::{JobId, TenantId};
 
@@ -16,15 +16,6 @@ statement! {
         tzdata_version: &'a str as Text,
         limit: i64 as BigInt,
     ) -> (SqlUuid, SqlUuid)
-}
-
-statement! {
-    RezoneLock<'a> = "rezone/rezone_lock.sql", (
-        now: DateTime<Utc> as Timestamptz,
-        tzdata_version: &'a str as Text,
-        tenants: &'a [Uuid] as Array<SqlUuid>,
-        jobs: &'a [Uuid] as Array<SqlUuid>,
-    ) -> DueColumns
 }
 
 /// Up to `limit` jobs after `after`, by key, whose future next fire was computed from other zone

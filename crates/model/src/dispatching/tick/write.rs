@@ -12,20 +12,22 @@ use sched_timetable::SkipReason;
 use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
 
+/// All writes of one batch.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     pub dispatches: Vec<NewDispatch<'static>>,
     pub skips: Vec<NewSkip>,
-    /// One for each job that is not held back.
+    /// One move for each job of the batch that is not held back.
     pub cursors: Vec<CursorMove>,
-    /// Jobs whose oldest open runs are cancelled first.
+    /// Jobs whose oldest open runs are cancelled first, to make room for the runs of this batch.
     pub rooms: Vec<MakeRoom>,
-    /// Jobs that a later tick checks again.
+    /// Jobs for which nothing is decided now; a later tick checks them again.
     pub holds: Vec<Hold>,
-    /// Usage of tenants that have a quota.
+    /// Runs to add to the usage of tenants that have a quota.
     pub used: BTreeMap<TenantId, i64>,
 }
 
+/// A job that is held back until a later tick.
 #[derive(Debug, Clone, Copy)]
 pub struct Hold {
     pub tenant_id: TenantId,
@@ -50,18 +52,18 @@ pub struct NewSkip {
 pub struct CursorMove {
     pub tenant_id: TenantId,
     pub job_id: JobId,
-    /// The expected cursor.
+    /// The expected value of the cursor.
     pub from: DateTime<Utc>,
-    /// `None` if the job will not fire again.
+    /// The new value of the cursor; `None` if the job will not fire again.
     pub to: Option<DateTime<Utc>>,
-    /// `None` leaves the job enabled.
+    /// The reason to disable the job; `None` leaves the job enabled.
     pub disable: Option<String>,
     /// Version of the zone tables from which `to` was computed.
     pub tzdata_version: Option<&'static str>,
     /// This batch decides every fire time up to and including this instant; `None` keeps the stored
     /// value.
     pub settled_until: Option<DateTime<Utc>>,
-    /// Fire time of the last record of this batch, if any.
+    /// Fire time of the last record of this batch; `None` if the batch has no record of the job.
     pub last_fire_at: Option<DateTime<Utc>>,
 }
 
@@ -72,7 +74,7 @@ pub struct Written {
     /// prevented a second run.
     pub already_dispatched: usize,
     pub skipped: usize,
-    /// Notify these workers after the commit.
+    /// Workers of the cancelled runs. Notify them after the commit.
     pub cancelled_on: Vec<WorkerId>,
 }
 

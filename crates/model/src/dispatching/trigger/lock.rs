@@ -3,7 +3,7 @@
 use super::super::dispatches::STANDARD_PRIORITY;
 use super::super::room::Instances;
 
-use super::{Fate, Order};
+use super::Order;
 use crate::{Conn, DbResult};
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -39,11 +39,11 @@ statement! {
 #[rustfmt::skip]
 type FoundColumns = (
     Nullable<SqlUuid>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, Nullable<Jsonb>, Nullable<Text>, SmallInt,
-    Nullable<Text>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Nullable<BigInt>, Nullable<Jsonb>,
+    Nullable<Text>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Nullable<BigInt>, Nullable<Jsonb>, Nullable<Jsonb>,
     Nullable<BigInt>, Timestamptz,
 );
 
-/// Without an id if it does not exist, and with only its id if it is busy.
+/// The job of a trigger: without an id if it does not exist, and with only its id if it is not locked.
 #[derive(Queryable)]
 pub(super) struct Found {
     pub(super) job: Option<JobId>,
@@ -60,11 +60,13 @@ pub(super) struct Found {
     pub(super) start_within_seconds: Option<i32>,
     pub(super) version: Option<i64>,
     pub(super) args: Option<Value>,
-    /// Runs per minute.
+    pub(super) unstored_args: Option<Value>,
+    /// Number of runs that the tenant may create in a minute; `None` without a quota.
     pub(super) quota: Option<i64>,
     pub(super) now: DateTime<Utc>,
 }
 
+/// A job that is locked.
 pub(super) struct Locked {
     pub(super) id: JobId,
     pub(super) function: String,
@@ -78,36 +80,35 @@ pub(super) struct Locked {
     pub(super) version: i64,
     /// Only of a single trigger.
     pub(super) args: Option<Value>,
+    /// The arguments, unless the version of the job is stored with them.
+    pub(super) unstored_args: Option<Value>,
 }
 
 impl Found {
-    pub(super) fn locked(self) -> Result<Locked, Fate> {
-        let id = self.job.ok_or(Fate::NoSuchJob)?;
-        let locked = || {
-            Some(Locked {
-                id,
-                function: self.function?,
-                is_built_in: self.is_built_in?,
-                is_active: self.is_active?,
-                args_schema: self.args_schema,
-                queue: self.queue?,
-                priority: self.priority,
-                instances: Instances {
-                    overlap_policy: self.overlap_policy?,
-                    max_instances: self.max_instances?,
-                    active: self.active?,
-                    queued: self.queued?,
-                },
-                start_within_seconds: self.start_within_seconds,
-                version: self.version?,
-                args: self.args,
-            })
-        };
-        locked().ok_or(Fate::Busy)
+    pub(super) fn locked(self) -> Option<Locked> {
+        Some(Locked {
+            id: self.job?,
+            function: self.function?,
+            is_built_in: self.is_built_in?,
+            is_active: self.is_active?,
+            args_schema: self.args_schema,
+            queue: self.queue?,
+            priority: self.priority,
+            instances: Instances {
+                overlap_policy: self.overlap_policy?,
+                max_instances: self.max_instances?,
+                active: self.active?,
+                queued: self.queued?,
+            },
+            start_within_seconds: self.start_within_seconds,
+            version: self.version?,
+            args: self.args,
+            unstored_args: self.unstored_args,
+        })
     }
 }
 
-/// Column by column.
+/// The names of the jobs of triggers, column by column.
 pub(super) struct Names<'a> {
     pub(super) ids: Vec<Option<Uuid>>,
     pub(super) names: Vec<Option<&'a str>>,
@@ -134,7 +135,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// As an id and as a name.
+/// The text that names the job of a trigger, as an id and as a name.
 fn names_of<'a>(order: &Order<'a>) -> (Option<Uuid>, Option<&'a str>) {
     // No name contains a NUL, and PostgreSQL rejects one.
     (order.job.parse().ok(), Some(order.job).filter(|name| !name.contains('\0')))

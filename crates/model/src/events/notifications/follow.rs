@@ -25,6 +25,7 @@ use diesel_async::RunQueryDsl;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::events::section::{self, MatchRow};
 use crate::events::stream::EventKey;
 use crate::schema::notification_cursor;
 use crate::{Conn, DbError, DbResult, connection::database_clock};
@@ -42,15 +43,16 @@ statement! {
 pub struct Work {
     pub has_rules: bool,
     pub has_waiting: bool,
-    /// The stream will report their outcome.
+    /// Some deliveries are being sent; the stream will report their outcome.
     pub has_sending: bool,
     pub is_stale: bool,
 }
 
-/// Maximum age of an unneeded position in seconds, so that the first rule finds it recent.
+/// Maximum age of the position in seconds while no rule needs it, so that the first rule finds it
+/// recent.
 const STALE_SECONDS: f64 = 60.0;
 
-/// One statement, without a transaction.
+/// Whether there is work: one statement, without a transaction.
 pub async fn pending_work(conn: &mut Conn) -> DbResult<Work> {
     Ok(LookNow { stale_seconds: STALE_SECONDS }.get_result(conn).await?)
 }
@@ -59,6 +61,7 @@ pub async fn pending_work(conn: &mut Conn) -> DbResult<Work> {
 pub struct Limits {
     pub events: i64,
     pub dispatches: i64,
+    /// Maximum number of open deliveries of one channel.
     pub room: i64,
 }
 
@@ -66,6 +69,7 @@ pub struct Limits {
 pub struct StepResult {
     pub events: i64,
     pub deliveries: usize,
+    /// Events that are only counted.
     pub held_back: usize,
     pub dispatched: usize,
     /// Deliveries that wait although the channel has room: the built-in job is missing.
@@ -81,7 +85,8 @@ pub struct StepResult {
     pub is_anew: bool,
 }
 
-/// A section of the stream, and a page of deliveries. Call it in a fenced transaction.
+/// One step: a section of the stream, and a page of deliveries. Call it in a fenced transaction.
+/// Transactions in `ignored` do not block the stream.
 pub async fn step(conn: &mut Conn, work: Work, ignored: &[i64], limits: Limits) -> DbResult<StepResult> {
     let mut done = StepResult::default();
     let cursor = lock_cursor(conn).await?;
@@ -172,68 +177,25 @@ struct Match {
     stored: Option<Hold>,
 }
 
-#[rustfmt::skip]
-type MatchTypes = (
-    Nullable<BigInt>, Nullable<BigInt>, Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Text>, Nullable<SqlUuid>,
-    Nullable<Text>, Nullable<Text>, Nullable<Int4>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Jsonb>, Nullable<Timestamptz>, Nullable<Int4>,
-);
-
-/// All required columns, or none.
-#[derive(Queryable)]
-struct MatchRow {
-    transaction: Option<i64>,
-    id: Option<i64>,
-    at: Option<DateTime<Utc>>,
-    tenant: Option<TenantId>,
-    rule: Option<Uuid>,
-    rule_name: Option<String>,
-    channel: Option<Uuid>,
-    channel_name: Option<String>,
-    kind: Option<MessageKind>,
-    min_interval_seconds: Option<i32>,
-    job: Option<Uuid>,
-    dispatch: Option<Uuid>,
-    body: Option<Value>,
-    sent_at: Option<DateTime<Utc>>,
-    held_back: Option<i32>,
+fn whole(row: MatchRow) -> Option<Match> {
+    Some(Match {
+        key: EventKey { transaction: row.transaction?, id: row.id? },
+        at: row.at?,
+        tenant: row.tenant?,
+        rule: (row.rule?, row.rule_name?),
+        channel: (row.channel?, row.channel_name?),
+        kind: row.kind?,
+        min_interval_seconds: row.min_interval_seconds?,
+        job: row.job?,
+        dispatch: row.dispatch,
+        body: row.body?,
+        stored: row.sent_at.map(|sent_at| Hold { sent_at, held_back: row.held_back.unwrap_or_default() }),
+    })
 }
-
-impl MatchRow {
-    fn whole(self) -> Option<Match> {
-        Some(Match {
-            key: EventKey { transaction: self.transaction?, id: self.id? },
-            at: self.at?,
-            tenant: self.tenant?,
-            rule: (self.rule?, self.rule_name?),
-            channel: (self.channel?, self.channel_name?),
-            kind: self.kind?,
-            min_interval_seconds: self.min_interval_seconds?,
-            job: self.job?,
-            dispatch: self.dispatch,
-            body: self.body?,
-            stored: self
-                .sent_at
-                .map(|sent_at| Hold { sent_at, held_back: self.held_back.unwrap_or_default() }),
-        })
-    }
-}
-
-statement! {
-    Matches<'a> = "follow/notifications_match.sql", (
-        transaction: i64 as BigInt,
-        id: i64 as BigInt,
-        ignored: &'a [i64] as Array<BigInt>,
-        limit: i64 as BigInt,
-        never_told: &'a str as Text,
-    ) -> (BigInt, BigInt, BigInt, Bool, BigInt, Nullable<BigInt>, Nullable<BigInt>, MatchTypes)
-}
-
-type StretchRow = (i64, i64, i64, bool, i64, Option<i64>, Option<i64>, MatchRow);
 
 async fn read(conn: &mut Conn, after: EventKey, ignored: &[i64], limit: i64) -> DbResult<Stretch> {
     let EventKey { transaction, id } = after;
-    let matches = Matches { transaction, id, ignored, limit, never_told: built_in::NOTIFY };
-    let rows: Vec<StretchRow> = matches.load(conn).await?;
+    let rows = section::matches(conn, (transaction, id), ignored, limit).await?;
     let mut stretch = None;
     let mut found = Vec::new();
     for (ends_at, next, server, has_foreign, read, last_transaction, last_id, row) in rows {
@@ -246,7 +208,7 @@ async fn read(conn: &mut Conn, after: EventKey, ignored: &[i64], limit: i64) -> 
             last: last_transaction.zip(last_id).map(|(transaction, id)| EventKey { transaction, id }),
             matches: Vec::new(),
         });
-        found.extend(row.whole());
+        found.extend(whole(row));
     }
     Ok(Stretch { matches: found, ..stretch.ok_or(DbError::NotFound)? })
 }
@@ -280,7 +242,8 @@ statement! {
     ) -> ()
 }
 
-/// Returns the numbers of written deliveries and of events that are only counted.
+/// Writes the deliveries of a section; returns their number, and the number of events that are only
+/// counted.
 async fn deliver(conn: &mut Conn, matches: Vec<Match>, now: DateTime<Utc>) -> DbResult<(usize, usize)> {
     if matches.is_empty() {
         return Ok((0, 0));

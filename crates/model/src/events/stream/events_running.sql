@@ -6,7 +6,9 @@ SELECT x::text::bigint, coalesce(s.datname <> current_database(), p.database <> 
        EXISTS (SELECT FROM pg_locks t
                WHERE t.virtualtransaction = l.virtualtransaction AND t.pid IS NOT DISTINCT FROM l.pid AND t.locktype = 'relation'
                  AND t.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-                 AND t.relation IN (SELECT relid FROM pg_partition_tree('events'))
+                 AND t.relation IN (SELECT p.relid
+                                  FROM unnest('{events,run_start_batches,run_end_batches}'::regclass[]) AS parent (name)
+                                  CROSS JOIN LATERAL pg_partition_tree(parent.name) AS p)
                  AND t.mode NOT IN ('AccessShareLock', 'RowShareLock')),
        l.virtualtransaction IS NOT NULL, l.pid
 FROM pg_snapshot_xip(pg_current_snapshot()) AS x

@@ -13,9 +13,9 @@ pub struct Running {
     pub transaction: i64,
     pub is_elsewhere: bool,
     pub has_events: bool,
-    /// Still ran at the lookup.
+    /// Whether the transaction still ran when it was looked up.
     pub is_found: bool,
-    /// `None` for a prepared transaction.
+    /// Its server process; `None` for a prepared transaction.
     pub process: Option<i32>,
 }
 
@@ -40,7 +40,8 @@ pub async fn open_transactions(conn: &mut Conn) -> DbResult<(i64, Vec<i64>)> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Origin {
-    /// Copies of its files count as the same server, a restored dump does not.
+    /// Identifies the server; copies of its files count as the same server, a restored dump does
+    /// not.
     pub server: i64,
     pub next_transaction: i64,
     pub oldest: Option<DateTime<Utc>>,
@@ -64,7 +65,7 @@ statement! {
 }
 
 /// Moves the first `limit` foreign events, which came with a dump of another server, before all
-/// events written here.
+/// events written here; returns their number.
 pub async fn settle_foreign(conn: &mut Conn, limit: i64) -> DbResult<u64> {
     let settled: i64 = SettleForeign { limit }.get_result(conn).await?;
     Ok(u64::try_from(settled).unwrap_or(0))

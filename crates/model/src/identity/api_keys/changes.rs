@@ -13,19 +13,21 @@ use sched_domain::ids::{ApiKeyId, TenantId, UserId};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoked {
     Now(ApiKeyRecord),
-    /// Revoked earlier.
+    /// The key was revoked earlier.
     Before(ApiKeyRecord),
     /// The caller is not an owner, and the key belongs to one.
     OfAnOwner,
     NoSuchKey,
 }
 
+/// The caller of [`revoke`] or [`change`].
 #[derive(Debug, Clone, Copy)]
 pub struct Revoker<'a> {
-    /// May revoke their own keys.
+    /// The user; may revoke their own keys.
     pub user: Option<UserId>,
+    /// Whether the caller may revoke the keys of other users.
     pub may_others: bool,
-    /// May, as an owner, revoke the keys of owners.
+    /// Whether the caller, as an owner, may revoke the keys of owners.
     pub may_owners: bool,
     pub source: &'a str,
 }
@@ -49,7 +51,8 @@ pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, by: Revoker<'_
     Ok(Revoked::Now(changed))
 }
 
-/// `None` leaves a field unchanged.
+/// A change of a key: a new name, fewer permissions, an earlier expiry. `None` leaves a field
+/// unchanged.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KeyChange<'a> {
     /// The id or the prefix of the key.

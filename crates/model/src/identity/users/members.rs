@@ -116,7 +116,7 @@ impl crate::connection::transaction::TransactionError for MemberError {
 
 #[derive(Debug, Clone)]
 pub struct SavedMember {
-    /// `None` for a new member.
+    /// The role before the change; `None` for a new member.
     pub before: Option<Role>,
     pub member: Member,
 }

@@ -10,10 +10,12 @@ running AS (
     ORDER BY u.id, c.worker_id, c.id DESC
 )
 SELECT d.id, d.tenant_id, j.project_id, d.job_id, j.name, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.claimed_at,
-       clock_timestamp(), d.worker_id, coalesce(j.retry_policy, f.retry_policy), allowed.seconds
+       clock_timestamp(), d.worker_id, coalesce(j.retry_policy, f.retry_policy), j.scope = 'backup_infrastructure', allowed.seconds
 FROM input
 JOIN running r ON r.claimed_at < clock_timestamp() - (coalesce(r.limit_seconds, 0) + input.margin_seconds) * interval '1 second'
-JOIN job_dispatch d ON d.id = r.id AND d.worker_id = r.worker_id AND d.status = 'IN_PROGRESS'
+-- OFFSET 0: see recovery_lost_attempts.sql.
+CROSS JOIN LATERAL (SELECT s.* FROM job_dispatch s
+                    WHERE s.id = r.id AND s.worker_id = r.worker_id AND s.status = 'IN_PROGRESS' OFFSET 0) AS d
 JOIN scheduled_jobs j ON j.tenant_id = d.tenant_id AND j.id = d.job_id
 JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
 CROSS JOIN LATERAL (

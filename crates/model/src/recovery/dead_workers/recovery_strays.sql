@@ -2,7 +2,7 @@
 -- changed by hand or partly restored. Reads the whole table, so it runs only on command.
 WITH input AS (SELECT $1::float8 AS unknown_limit_seconds, $2::float8 AS margin_seconds, $3::bigint AS max_rows)
 SELECT d.id, d.tenant_id, j.project_id, d.job_id, j.name, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.claimed_at,
-       clock_timestamp(), d.worker_id, coalesce(j.retry_policy, f.retry_policy),
+       clock_timestamp(), d.worker_id, coalesce(j.retry_policy, f.retry_policy), j.scope = 'backup_infrastructure',
        w.worker_id IS NULL OR w.status = 'OFFLINE',
        greatest(coalesce(j.timeout_seconds, f.default_timeout_seconds)::float8, input.unknown_limit_seconds)
 FROM input

@@ -24,7 +24,17 @@ events AS (
     DELETE FROM events_default l WHERE l.ctid = ANY (ARRAY(
         SELECT o.ctid FROM events_default o WHERE o.created_at < (SELECT finished FROM input) LIMIT (SELECT page FROM input)))
     RETURNING 1
+),
+starts AS (
+    DELETE FROM run_start_batches_default l WHERE l.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM run_start_batches_default o WHERE o.created_at < (SELECT finished FROM input) LIMIT (SELECT page FROM input)))
+    RETURNING 1
+),
+ends AS (
+    DELETE FROM run_end_batches_default l WHERE l.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM run_end_batches_default o WHERE o.created_at < (SELECT finished FROM input) LIMIT (SELECT page FROM input)))
+    RETURNING 1
 )
 SELECT (SELECT count(*) FROM attempts) + (SELECT count(*) FROM attempts_apart),
        (SELECT count(*) FROM output) + (SELECT count(*) FROM output_apart),
-       (SELECT count(*) FROM events)
+       (SELECT count(*) FROM events) + (SELECT count(*) FROM starts) + (SELECT count(*) FROM ends)

@@ -1,6 +1,7 @@
--- Every row is read once, without joins. The columns of the jobs come as parameters, read when the
--- jobs were locked: the planner expects one row from the CTEs below, so a join of them would take
--- quadratic time. A batch may name a run twice: an end that is repeated because its outcome was
+-- Every row is read once, without joins. The columns of the jobs come as parameters, as the claim
+-- read them: the planner expects one row from the CTEs below, so a join of them would take
+-- quadratic time. No job is locked: the counters of the jobs follow later, from uncounted_ends. A
+-- batch may name a run twice: an end that is repeated because its outcome was
 -- unknown, and the end of the next attempt; the claim token tells them apart. A run with a
 -- requested cancellation does not go back to waiting: it becomes CANCELLED unless the attempt
 -- succeeded. Ends of jobs with dependents go into job_ends.
@@ -21,10 +22,10 @@ WITH ended AS (
     FROM (
         SELECT *, clock_timestamp() AS ended_at
         FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::boolean[], $6::text[], $7::uuid[], $8::timestamptz[],
-                    $9::bigint[], $10::integer[], $11::jsonb[], $12::text[], $13::text[], $14::bigint[], $15::uuid[], $16::boolean[], $17::boolean[],
-                    $18::boolean[], $19::text[], $20::text[], $21::jsonb[])
+                    $9::bigint[], $10::integer[], $11::jsonb[], $12::text[], $13::text[], $14::bigint[], $15::uuid[], $16::boolean[],
+                    $17::boolean[], $18::text[], $19::text[], $20::jsonb[])
             AS u (dispatch_id, claim_token, status, wait_ms, is_retry, outcome, execution_id, started_at,
-                  duration_ms, exit_code, result, error_class, error_message, output_bytes, project_id, is_apart, has_dependents, has_started, job_name,
+                  duration_ms, exit_code, result, error_class, error_message, output_bytes, project_id, is_apart, has_started, job_name,
                   traceback, metrics)
     ) AS i
     -- Not `d.status = …`: statistics from a moment without running runs promise no row, and the
@@ -32,7 +33,7 @@ WITH ended AS (
     WHERE d.id = i.dispatch_id AND d.claim_token = i.claim_token AND CASE d.status WHEN 'IN_PROGRESS' THEN true ELSE false END
     RETURNING d.id, d.tenant_id, d.job_id, d.status, d.attempt, d.scheduled_for, d.worker_id, d.claim_token, d.triggered_by, d.queue,
               i.outcome, i.execution_id, i.started_at, i.ended_at, i.duration_ms, i.exit_code, i.result, i.error_class, i.error_message,
-              i.output_bytes, i.project_id, i.is_apart, i.has_dependents, i.has_started, i.job_name, i.traceback, i.metrics
+              i.output_bytes, i.project_id, i.is_apart, i.has_started, i.job_name, i.traceback, i.metrics
 ),
 kept AS (
     INSERT INTO job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
@@ -52,47 +53,43 @@ kept_apart AS (
         worker_id, claim_token, triggered_by
     FROM ended WHERE is_apart
 ),
-followed AS (
+batched AS (
+    INSERT INTO run_end_batches (tenant_id, project_id, job_id, size, dispatch_ids, execution_ids, job_ids, job_names, attempts, outcomes,
+                                 dispatch_statuses, started_at, durations_ms, exit_codes, error_classes, errors)
+    SELECT tenant_id, project_id, CASE WHEN (array_agg(job_id))[1] = ALL (array_agg(job_id)) THEN (array_agg(job_id))[1] END, count(*),
+           array_agg(id), array_agg(execution_id), array_agg(job_id), array_agg(job_name), array_agg(attempt), array_agg(NULLIF(outcome, 'COMPLETED')),
+           array_agg(NULLIF(status, outcome)), array_agg(started_at), array_agg(duration_ms), array_agg(exit_code), array_agg(error_class),
+           array_agg(left(error_message, 1000))
+    FROM ended
+    GROUP BY tenant_id, project_id
+    RETURNING tenant_id, transaction_id, id, created_at
+),
+uncounted AS (
+    INSERT INTO uncounted_ends (tenant_id, transaction_id, batch_id, created_at)
+    SELECT tenant_id, transaction_id, id, created_at FROM batched
+),
+letters AS (
+    -- The leader reports the dead letters of lost attempts. The count of the batches makes this
+    -- wait for their ids: the event comes after the end of its attempt.
     INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
-    SELECT tenant_id, project_id, job_id, id, 'schedule_execution_completed',
-           jsonb_strip_nulls(jsonb_build_object('job_name', job_name, 'execution_id', execution_id, 'attempt', attempt, 'status', outcome, 'dispatch_status', status,
-                                                'error_class', error_class, 'error', left(error_message, 1000), 'exit_code', exit_code,
-                                                'duration_ms', duration_ms))
-    -- A lost attempt has its own event. A released attempt ends nothing, unless its cancellation
-    -- was requested.
-    FROM ended WHERE outcome <> 'LOST' AND (outcome <> 'RELEASED' OR status <> 'PENDING')
-    UNION ALL
-    -- The leader reports the dead letters of lost attempts.
     SELECT tenant_id, project_id, job_id, id, 'dispatch_dead_letter',
            jsonb_strip_nulls(jsonb_build_object('job_name', job_name, 'attempt', attempt, 'reason', 'retries_exhausted', 'error_class', error_class))
-    FROM ended WHERE status = 'DEAD_LETTER' AND outcome <> 'LOST'
+    FROM ended WHERE status = 'DEAD_LETTER' AND outcome <> 'LOST' AND (SELECT count(*) FROM batched) > 0
 ),
-told AS (
+followed AS (
     INSERT INTO job_ends (tenant_id, job_id, dispatch_id, status, ended_at)
-    SELECT tenant_id, job_id, id, status, ended_at FROM ended WHERE has_dependents AND status NOT IN ('PENDING', 'CANCELLED')
+    SELECT e.tenant_id, e.job_id, e.id, e.status, e.ended_at
+    FROM ended e
+    WHERE e.status NOT IN ('PENDING', 'CANCELLED')
+      AND EXISTS (SELECT 1 FROM job_dependencies x WHERE x.tenant_id = e.tenant_id AND x.after_job_id = e.job_id)
+    RETURNING 1
 ),
 died AS (
     INSERT INTO dead_letters (dispatch_id, tenant_id, project_id, job_id, queue, error_class, died_at)
     SELECT id, tenant_id, project_id, job_id, queue, error_class, ended_at FROM ended WHERE status = 'DEAD_LETTER'
-),
-by_job AS (
-    SELECT tenant_id, job_id, max(started_at) FILTER (WHERE has_started) AS last_run_at, count(*) FILTER (WHERE status <> 'PENDING') AS closed,
-           (array_agg(status ORDER BY started_at DESC) FILTER (WHERE status <> 'PENDING'))[1] AS last_status
-    FROM ended
-    GROUP BY tenant_id, job_id
-),
-counted AS (
-    UPDATE scheduled_jobs j
-    SET last_run_at = greatest(j.last_run_at, b.last_run_at),
-        last_status = coalesce(b.last_status, j.last_status),
-        active_dispatches = greatest(j.active_dispatches - b.closed::integer, 0),
-        -- Defends against wrong counters: a run that has run must be stored.
-        queued_dispatches = least(j.queued_dispatches, greatest(j.active_dispatches - b.closed::integer, 0))
-    FROM by_job b
-    WHERE j.tenant_id = b.tenant_id AND j.id = b.job_id
-    RETURNING j.tenant_id, j.id, b.closed > 0 AND j.queued_dispatches > 0 AS has_line, b.closed > 0 AND j.has_dependents AS has_dependents
 )
--- Two kinds of rows: ended runs, and jobs with work left to do.
-SELECT id, claim_token, tenant_id, job_id, false, false, status FROM ended
-UNION ALL
-SELECT NULL, NULL, tenant_id, id, has_line, has_dependents, NULL FROM counted WHERE has_line OR has_dependents
+-- Whether the leader has to run dependent jobs, and whether the job has runs in its overlap queue.
+SELECT e.id, e.claim_token, e.status, EXISTS (SELECT 1 FROM followed),
+       e.status <> 'PENDING'
+       AND EXISTS (SELECT 1 FROM scheduled_jobs j WHERE j.tenant_id = e.tenant_id AND j.id = e.job_id AND j.queued_dispatches > 0)
+FROM ended e

@@ -1,3 +1,5 @@
+-- Head of a claim; claim_end.sql follows it in the same statement and explains the two parts.
+--
 -- Fair between tenants, by skip scan: `turn` reads from the index of waiting runs which tenants
 -- have work, one descent for each. It starts below the last tenant of the previous claim and wraps
 -- around. A share of the free slots comes from each tenant, in its order. The scan goes downwards:
@@ -7,7 +9,7 @@
 -- 'infinity'` is the predicate of job_dispatch_waiting_idx. `status = 'PENDING'` is tested again on
 -- the locked row.
 WITH RECURSIVE input AS (
-    SELECT $1::uuid AS worker_id, $2::bigint AS free, $3::text[] AS queues, $4::uuid AS below
+    SELECT $1::uuid AS worker_id, $2::bigint AS free, $3::text[] AS queues, $4::uuid AS below, $5::integer AS lease_ms, NULL::timestamptz AS at
 ),
 -- The few queues that this statement skips. claim_limited claims from the limited ones.
 apart AS MATERIALIZED (
@@ -149,51 +151,28 @@ picked AS MATERIALIZED (
     ORDER BY r.nth > input.free / share.tenants, r.priority, r.claimable_at, r.id
     LIMIT (SELECT free FROM input)
 ),
-claimed AS (
-    UPDATE job_dispatch d
-    SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = clock_timestamp(), worker_id = input.worker_id,
-        claim_token = nextval('claim_token_seq'), attempt = d.attempt + 1
-    FROM picked, input
-    -- Found by its locked ctid, for any row count that the planner expects. A row that changed while it
-    -- was being locked is left for the next claim.
-    WHERE d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'
-    RETURNING d.id, d.tenant_id, d.job_id, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.scheduled_for, d.created_at,
-              d.available_at, d.claimed_at, d.priority, d.triggered_by, d.is_catch_up, d.args, d.traceparent
+answer AS MATERIALIZED (
+    SELECT share.open AS shared_by, share.last, share.has_limited, NULL::bigint AS room_in_ms, NULL::uuid[] AS tenants_with_quota,
+           -- A hint for a worker with free slots. Bounded: reads one index entry for each queue, tenant and
+           -- priority, and at most 200 of these, for any number of waiting runs. A missed earlier run costs
+           -- the difference up to the poll interval and nothing else.
+           CASE WHEN (SELECT count(*) FROM picked) < input.free THEN (
+               WITH RECURSIVE lane (queue, tenant_id, priority) AS (
+                   SELECT s.queue, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid, 32767::smallint FROM unnest(input.queues) AS s (queue)
+                   UNION ALL
+                   SELECT l.queue, n.tenant_id, n.priority
+                   FROM lane l
+                   CROSS JOIN LATERAL (SELECT d.tenant_id, d.priority FROM job_dispatch d
+                                       WHERE d.queue = l.queue AND (d.tenant_id, d.priority) < (l.tenant_id, l.priority)
+                                         AND d.claimable_at < 'infinity'
+                                       ORDER BY d.tenant_id DESC, d.priority DESC LIMIT 1) AS n
+               )
+               SELECT (extract(epoch FROM min(waiting.claimable_at) - now()) * 1000)::bigint
+               FROM (SELECT * FROM lane LIMIT 200) AS l
+               CROSS JOIN LATERAL (SELECT d.claimable_at FROM job_dispatch d
+                                   WHERE d.queue = l.queue AND d.tenant_id = l.tenant_id AND d.priority = l.priority
+                                     AND d.claimable_at > now() AND d.claimable_at < 'infinity'
+                                   ORDER BY d.claimable_at LIMIT 1) AS waiting
+           ) END AS next_claimable_ms
+    FROM share, input
 ),
--- Job and function are read once: the result contains them, and worker_claims stores the time
--- limit.
-described AS (
-    SELECT c.*, j.project_id, j.name AS job_name, f.handler_type, f.handler_config,
-           coalesce(j.timeout_seconds, f.default_timeout_seconds) AS timeout_seconds,
-           coalesce(j.retry_policy, f.retry_policy) AS retry_policy
-    FROM claimed c
-    JOIN scheduled_jobs j ON j.tenant_id = c.tenant_id AND j.id = c.job_id
-    JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
-),
-started AS (
-    -- The claim begins the attempt: the worker starts the work at once, or releases it within a
-    -- second.
-    INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
-    SELECT d.tenant_id, d.project_id, d.job_id, d.id, 'schedule_execution_started',
-           jsonb_build_object('job_name', d.job_name, 'attempt', d.attempt, 'worker_id', input.worker_id, 'scheduled_for', d.scheduled_for)
-    FROM described d, input
-),
-noted AS (
-    -- The grace as the worker reads it: 10 where the function has none, at most 300.
-    INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds)
-    SELECT input.worker_id, array_agg(d.id),
-           array_agg(least(d.timeout_seconds, 1000000000) + CASE WHEN jsonb_typeof(d.handler_config -> 'grace_seconds') = 'number'
-               THEN greatest(least((d.handler_config ->> 'grace_seconds')::numeric, 300), 0)::integer ELSE 10 END)
-    FROM described d, input
-    GROUP BY input.worker_id
-    RETURNING id
-)
--- At least one row: the result contains what the scan found even if it took nothing.
-SELECT noted.id, c.id, c.tenant_id, c.job_id, c.job_name, c.claim_token, c.attempt, c.retry_count, c.lost_count,
-       c.scheduled_for, c.created_at, c.available_at, c.claimed_at, c.triggered_by, c.is_catch_up,
-       c.args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy, NULL::text,
-       share.open, share.last, share.has_limited, NULL::bigint
-FROM input
-CROSS JOIN share
-LEFT JOIN (described c CROSS JOIN noted) ON true
-ORDER BY c.priority, c.available_at, c.id

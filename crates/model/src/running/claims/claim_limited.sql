@@ -1,10 +1,13 @@
+-- Head of a claim; claim_end.sql follows it in the same statement and explains the two parts.
+--
 -- As claim, for queues with limits. The caller has locked their rows in queue_usage, and the
 -- tenants with a quota, in earlier statements: so the snapshot of this statement contains every
 -- earlier claim from them. The running runs are counted, never kept in a counter that could drift.
 -- The rate is kept by tenths of its period, each at the time of its last claim, so no stretch of
 -- time as long as the period has more claims than the rate allows.
-WITH input AS MATERIALIZED (
-    SELECT $1::uuid AS worker_id, $2::bigint AS free, $3::uuid[] AS tenants, $4::text[] AS queues, clock_timestamp() AS at
+-- RECURSIVE only so that `used` may name `claimed`, which follows it.
+WITH RECURSIVE input AS MATERIALIZED (
+    SELECT $1::uuid AS worker_id, $2::bigint AS free, $3::uuid[] AS tenants, $4::text[] AS queues, $5::integer AS lease_ms, clock_timestamp() AS at
 ),
 asked AS MATERIALIZED (
     SELECT q.*, (t.quotas ->> 'running_dispatches')::bigint AS quota
@@ -20,7 +23,9 @@ running AS MATERIALIZED (
     SELECT d.tenant_id, d.queue, count(DISTINCT d.id) AS count
     FROM worker_claims c
     CROSS JOIN LATERAL unnest(c.dispatch_ids) AS i (id)
-    JOIN job_dispatch d ON d.id = i.id AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS'
+    -- With OFFSET 0 the planner reads each run by its key. A join may read all runs.
+    CROSS JOIN LATERAL (SELECT r.id, r.tenant_id, r.queue FROM job_dispatch r
+                        WHERE r.id = i.id AND r.worker_id = c.worker_id AND r.status = 'IN_PROGRESS' OFFSET 0) AS d
     WHERE EXISTS (SELECT 1 FROM asked q WHERE q.max_running IS NOT NULL OR q.quota IS NOT NULL)
       AND ((d.tenant_id, d.queue) IN (SELECT q.tenant_id, q.name FROM asked q WHERE q.max_running IS NOT NULL)
            OR d.tenant_id IN (SELECT q.tenant_id FROM asked q WHERE q.quota IS NOT NULL))
@@ -110,43 +115,13 @@ picked AS MATERIALIZED (
     ORDER BY r.nth > input.free / share.lanes, r.priority, r.claimable_at, r.id
     LIMIT (SELECT free FROM input)
 ),
-claimed AS (
-    UPDATE job_dispatch d
-    SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = input.at, worker_id = input.worker_id,
-        claim_token = nextval('claim_token_seq'), attempt = d.attempt + 1
-    FROM picked, input
-    WHERE d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'
-    RETURNING d.id, d.tenant_id, d.job_id, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.scheduled_for, d.created_at,
-              d.available_at, d.claimed_at, d.priority, d.queue, d.triggered_by, d.is_catch_up, d.args, d.traceparent
+answer AS MATERIALIZED (
+    SELECT share.open AS shared_by, NULL::uuid AS last, true AS has_limited,
+           CASE WHEN share.wait IS NOT NULL THEN greatest(ceil(extract(epoch FROM share.wait) * 1000), 0)::bigint END AS room_in_ms,
+           ARRAY(SELECT o.tenant_id FROM tenant_room o) AS tenants_with_quota, NULL::bigint AS next_claimable_ms
+    FROM share
 ),
--- Job and function are read once: the result contains them, and worker_claims stores the time
--- limit.
-described AS (
-    SELECT c.*, j.project_id, j.name AS job_name, f.handler_type, f.handler_config,
-           coalesce(j.timeout_seconds, f.default_timeout_seconds) AS timeout_seconds,
-           coalesce(j.retry_policy, f.retry_policy) AS retry_policy
-    FROM claimed c
-    JOIN scheduled_jobs j ON j.tenant_id = c.tenant_id AND j.id = c.job_id
-    JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
-),
-started AS (
-    -- The claim begins the attempt: the worker starts the work at once, or releases it within a
-    -- second.
-    INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
-    SELECT d.tenant_id, d.project_id, d.job_id, d.id, 'schedule_execution_started',
-           jsonb_build_object('job_name', d.job_name, 'attempt', d.attempt, 'worker_id', input.worker_id, 'scheduled_for', d.scheduled_for)
-    FROM described d, input
-),
-noted AS (
-    -- The grace as the worker reads it: 10 where the function has none, at most 300.
-    INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds)
-    SELECT input.worker_id, array_agg(d.id),
-           array_agg(least(d.timeout_seconds, 1000000000) + CASE WHEN jsonb_typeof(d.handler_config -> 'grace_seconds') = 'number'
-               THEN greatest(least((d.handler_config ->> 'grace_seconds')::numeric, 300), 0)::integer ELSE 10 END)
-    FROM described d, input
-    GROUP BY input.worker_id
-    RETURNING id
-),
+-- Counts the runs that the end of the statement takes into the rates.
 used AS (
     UPDATE queue_usage u
     SET claimed_at = kept.claimed_at, claimed = kept.claimed
@@ -164,13 +139,4 @@ used AS (
               GROUP BY floor(extract(epoch FROM e.claimed_at) * 10 / n.period)) AS t
     ) AS kept
     WHERE u.tenant_id = n.tenant_id AND u.queue = n.queue
-)
-SELECT noted.id, c.id, c.tenant_id, c.job_id, c.job_name, c.claim_token, c.attempt, c.retry_count, c.lost_count,
-       c.scheduled_for, c.created_at, c.available_at, c.claimed_at, c.triggered_by, c.is_catch_up,
-       c.args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy,
-       -- If a tenant has a quota, the end of the attempt makes room in any of its queues.
-       CASE WHEN EXISTS (SELECT 1 FROM tenant_room o WHERE o.tenant_id = c.tenant_id) THEN '' ELSE c.queue END,
-       share.open, NULL::uuid, true, CASE WHEN share.wait IS NOT NULL THEN greatest(ceil(extract(epoch FROM share.wait) * 1000), 0)::bigint END
-FROM share
-LEFT JOIN (described c CROSS JOIN noted) ON true
-ORDER BY c.priority, c.available_at, c.id
+),

@@ -8,7 +8,7 @@ WITH late AS MATERIALIZED (
     LIMIT $1
 ),
 jobs AS MATERIALIZED (
-    SELECT j.tenant_id, j.id, j.project_id, j.name, j.start_within_seconds, j.has_dependents
+    SELECT j.tenant_id, j.id, j.project_id, j.name, j.start_within_seconds
     FROM scheduled_jobs j
     WHERE (j.tenant_id, j.id) IN (SELECT l.tenant_id, l.job_id FROM late l)
     ORDER BY j.tenant_id, j.id
@@ -39,17 +39,33 @@ expired AS (
 told AS (
     INSERT INTO job_ends (tenant_id, job_id, dispatch_id, status, ended_at)
     SELECT e.tenant_id, e.job_id, e.id, 'FAILED', e.completed_at
-    FROM expired e JOIN jobs j ON j.tenant_id = e.tenant_id AND j.id = e.job_id
-    WHERE j.has_dependents
+    FROM expired e
+    WHERE EXISTS (SELECT 1 FROM job_dependencies x WHERE x.tenant_id = e.tenant_id AND x.after_job_id = e.job_id)
+),
+closed AS (
+    SELECT tenant_id, job_id, count(*)::integer AS closed, (count(*) FILTER (WHERE is_in_line))::integer AS from_line
+    FROM expired
+    GROUP BY tenant_id, job_id
+),
+-- A closed run may be one that the counters do not contain yet.
+opened AS (
+    DELETE FROM uncounted_openings o
+    USING closed c
+    WHERE o.tenant_id = c.tenant_id AND o.job_id = c.job_id
+    RETURNING o.tenant_id, o.job_id, o.opened, o.opened_at
 ),
 counted AS (
     UPDATE scheduled_jobs j
-    SET active_dispatches = greatest(j.active_dispatches - e.closed, 0),
-        queued_dispatches = least(greatest(j.queued_dispatches - e.from_line, 0), greatest(j.active_dispatches - e.closed, 0)),
+    SET active_dispatches = greatest(j.active_dispatches + b.opened - b.closed, 0),
+        queued_dispatches = least(greatest(j.queued_dispatches - b.from_line, 0), greatest(j.active_dispatches + b.opened - b.closed, 0)),
+        total_run_count = j.total_run_count + b.opened,
+        last_dispatched_at = greatest(j.last_dispatched_at, b.opened_at),
         last_status = 'FAILED'
-    FROM (SELECT tenant_id, job_id, count(*)::integer AS closed, (count(*) FILTER (WHERE is_in_line))::integer AS from_line
-          FROM expired GROUP BY tenant_id, job_id) AS e
-    WHERE j.tenant_id = e.tenant_id AND j.id = e.job_id
+    FROM (SELECT c.*, n.opened, n.opened_at
+          FROM closed c
+          CROSS JOIN LATERAL (SELECT coalesce(sum(o.opened), 0)::integer AS opened, max(o.opened_at) AS opened_at
+                              FROM opened o WHERE o.tenant_id = c.tenant_id AND o.job_id = c.job_id) AS n) AS b
+    WHERE j.tenant_id = b.tenant_id AND j.id = b.job_id
     RETURNING j.tenant_id, j.id, j.queued_dispatches > 0 AS has_line
 )
 SELECT e.id, e.tenant_id, j.project_id, e.job_id, j.name, e.queue, e.scheduled_for, e.available_at, e.expires_at, e.error_message,

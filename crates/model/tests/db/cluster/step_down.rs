@@ -77,10 +77,10 @@ async fn request_applies_to_its_term_only() {
     leadership::request_step_down(&mut conn).await.unwrap().unwrap();
     assert!(leadership::resign(&mut conn, first, old).await.unwrap());
     let next = lead(&mut conn, second).await;
-    assert!(!is_asked(&mut conn, second).await, "it was not meant");
+    assert!(!is_asked(&mut conn, second).await, "the request was for the previous leader");
     assert!(leadership::resign(&mut conn, second, next).await.unwrap());
     lead(&mut conn, first).await;
-    assert!(!is_asked(&mut conn, first).await, "it was meant in an earlier term");
+    assert!(!is_asked(&mut conn, first).await, "the request was for an earlier term");
     let shown = leadership::list(&mut conn).await.unwrap();
     assert!(shown[0].is_leader && shown[0].step_down_requested_at.is_some());
     assert_eq!(shown[0].step_down_requested_at(), None);

@@ -24,6 +24,8 @@ const OTHER_KEYS: &[(&str, &str)] = &[
         "the hot table: claims and completions know the id alone, and one index less is kept",
     ),
     ("public.job_ends", "a short-lived queue of the installation, read in order by its position"),
+    ("public.run_end_batches", "a part of that stream"),
+    ("public.run_start_batches", "a part of that stream"),
     ("public.skipped_fires", "written by the tick and read by job; nothing refers to its rows"),
 ];
 

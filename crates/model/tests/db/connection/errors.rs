@@ -25,7 +25,7 @@ async fn provoke(world: &Fixture, statements: &str) -> DbError {
     run(&mut world.conn().await, statements).await.unwrap_err()
 }
 
-/// (retryable, outage)
+/// Whether the error is retryable, and whether it is an outage.
 fn answers(error: &DbError) -> (bool, bool) {
     (error.is_retryable(), error.is_outage())
 }

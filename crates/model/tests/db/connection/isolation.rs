@@ -30,6 +30,16 @@ const FILL: &str = "SET session_replication_role = replica;
         SELECT tenant_id, id, job_id, queue, now() FROM job_dispatch;
     INSERT INTO events (tenant_id, event_type) VALUES ('{tenant}', 'tested');
     INSERT INTO events (tenant_id, event_type, created_at) VALUES ('{tenant}', 'tested', '2001-01-01');
+    INSERT INTO run_start_batches (tenant_id, worker_id, size, dispatch_ids, job_ids, job_names, attempts, scheduled_for, created_at)
+        SELECT tenant_id, gen_random_uuid(), 1, ARRAY[id], ARRAY[job_id], '{job}', '{1}', ARRAY[now()], at
+        FROM job_dispatch, unnest(ARRAY[now(), '2001-01-01']) AS at;
+    INSERT INTO run_end_batches (tenant_id, size, dispatch_ids, execution_ids, job_ids, job_names, attempts, outcomes, dispatch_statuses,
+                                 started_at, durations_ms, exit_codes, error_classes, errors, created_at)
+        SELECT tenant_id, 1, ARRAY[id], ARRAY[id], ARRAY[job_id], '{job}', '{1}', '{NULL}', '{NULL}', ARRAY[now()], '{1}', '{NULL}', '{NULL}',
+               '{NULL}', at
+        FROM job_dispatch, unnest(ARRAY[now(), '2001-01-01']) AS at;
+    INSERT INTO uncounted_ends SELECT tenant_id, transaction_id, id, created_at FROM run_end_batches;
+    INSERT INTO uncounted_openings (tenant_id, job_id, opened, opened_at) SELECT tenant_id, job_id, 1, now() FROM job_dispatch;
     INSERT INTO job_dependencies (tenant_id, job_id, after_job_id, condition)
         SELECT tenant_id, id, gen_random_uuid(), 'success' FROM scheduled_jobs;
     INSERT INTO job_ends (tenant_id, job_id, dispatch_id, status, ended_at)
@@ -73,7 +83,8 @@ async fn without_grants() -> Fixture {
     world
 }
 
-/// The number of rows, or the error code, as the API's role; rolled back.
+/// Executes a statement as the API's role of this tenant, and rolls back. Returns the number of
+/// rows or the error code.
 async fn as_api(client: &Client, tenant: &str, statement: &str) -> Result<u64, SqlState> {
     let begin =
         format!("BEGIN; SET LOCAL ROLE {API_ROLE}; SELECT set_config('sched.tenant', '{tenant}', true)");
@@ -141,9 +152,31 @@ async fn tables_without_tenant_are_protected_too() {
         "find_user t t",
         "forgive_sign_in t t",
         "installation_health t t",
+        "keep_versions_of_runs t t",
         "note_sign_in t t",
+        "restrict_claims t t",
     ];
     assert_eq!(names(&client, doors).await, known);
+    let open = "SELECT p.proname FROM pg_proc p
+                WHERE p.prosecdef AND p.proacl IS NULL AND p.pronamespace = 'public'::regnamespace";
+    let none: [&str; 0] = [];
+    assert_eq!(names(&client, open).await, none, "the public may execute it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_login_may_back_everything_up() {
+    let db = TestDatabase::new().await;
+    let client = db.client().await;
+    let hidden = "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                  WHERE n.nspname IN ('public', 'maintenance')
+                    AND (c.relkind = 'S' AND NOT has_sequence_privilege('sched_daemon', c.oid, 'SELECT')
+                         OR c.relkind IN ('r', 'p') AND NOT has_table_privilege('sched_daemon', c.oid, 'SELECT'))
+                  UNION ALL
+                  SELECT n.nspname FROM pg_namespace n
+                  WHERE n.nspname IN ('public', 'maintenance', 'history_archive', 'maintenance_archive')
+                    AND NOT has_schema_privilege('sched_daemon', n.oid, 'USAGE')";
+    let none: [&str; 0] = [];
+    assert_eq!(names(&client, hidden).await, none);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,7 +233,7 @@ async fn no_table_leaks_rows_of_another_tenant() {
         assert_eq!(
             as_api(&client, &TENANT.to_string(), &select).await,
             Ok(own),
-            "{table}: the tenant sees its own"
+            "{table}: the tenant sees its own rows"
         );
         tables += u64::from(own > 0);
         for viewer in [OTHER.to_string().as_str(), ""] {
@@ -228,7 +261,8 @@ async fn no_table_leaks_rows_of_another_tenant() {
     assert!(tables >= 24, "{tables} only");
 }
 
-/// Inserts a copy of the tenant's row: not even its error may reveal whether the row exists.
+/// A statement that inserts a copy of the tenant's row: not even its error may reveal whether the
+/// row exists.
 async fn copy_of_a_row(world: &Fixture, table: &str) -> String {
     let columns = format!(
         "SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute

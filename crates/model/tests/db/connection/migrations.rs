@@ -79,7 +79,7 @@ enum Dump {
     SchemaAndRows,
 }
 
-/// Without comments and the migration library's table.
+/// The `pg_dump` of the database, without comments and the table of the migration library.
 fn dump(db: &TestDatabase, what: Dump) -> String {
     let mut command = Command::new(server_program("pg_dump"));
     command.args(["--exclude-table=public.__diesel_schema_migrations", "--dbname", db.url()]);
@@ -125,12 +125,41 @@ async fn each_migration_reverts_completely() {
         client.batch_execute(&up).await.unwrap_or_else(|error| panic!("{name} up: {error:?}"));
         let made = dump(&db, Dump::Schema);
         let changes_something = dump(&db, Dump::SchemaAndRows) != before;
-        assert!(changes_something, "{name} makes nothing");
+        assert!(changes_something, "{name} creates nothing");
         client.batch_execute(&down).await.unwrap_or_else(|error| panic!("{name} down: {error:?}"));
         assert_same(&format!("{name} down"), &before, &dump(&db, Dump::SchemaAndRows));
         client.batch_execute(&up).await.unwrap_or_else(|error| panic!("{name} up again: {error:?}"));
         assert_same(&format!("{name} up again"), &made, &dump(&db, Dump::Schema));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jit_is_off_in_the_database_and_nowhere_else() {
+    let db = TestDatabase::empty().await;
+    let client = db.client().await;
+    let settings = async || -> Vec<(String, String)> {
+        let rows = client
+            .query(
+                "SELECT coalesce(r.rolname, '-')::text, array_to_string(s.setconfig, ',')
+                 FROM pg_db_role_setting s
+                 LEFT JOIN pg_roles r ON r.oid = s.setrole
+                 WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+                 ORDER BY 1",
+                &[],
+            )
+            .await
+            .unwrap();
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+    };
+    let before = settings().await;
+    let roles = steps().remove(0);
+    client.batch_execute(&roles.up).await.unwrap();
+    let added: Vec<_> = settings().await.into_iter().filter(|one| !before.contains(one)).collect();
+    let off = |role: &str| (role.to_owned(), "jit=off".to_owned());
+    assert_eq!(added, [off("-"), off("sched_api"), off("sched_daemon")]);
+    assert_eq!(db.client().await.query_one("SHOW jit", &[]).await.unwrap().get::<_, String>(0), "off");
+    client.batch_execute(&roles.down).await.unwrap();
+    assert_eq!(settings().await, before);
 }
 
 async fn down_and_up(db: &TestDatabase) {

@@ -115,7 +115,7 @@ async fn unfinished_read_frees_its_connection_soon() {
             }
         }
     };
-    let conn = tokio::time::timeout(SLEEP / 2, lent).await.expect("the pool makes a connection in its place");
+    let conn = tokio::time::timeout(SLEEP / 2, lent).await.expect("the pool replaces the connection");
     run(&conn, &format!("DO $$ BEGIN ASSERT pg_backend_pid() <> {before}; END $$")).await.unwrap();
 }
 

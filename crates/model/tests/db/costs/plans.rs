@@ -8,18 +8,26 @@
 use test_support::fixture::{Fixture, QUEUE, TENANT};
 use uuid::Uuid;
 
-const CLAIM: &str = include_str!("../../../src/running/claims/claim.sql");
-const CLAIM_LONE: &str = include_str!("../../../src/running/claims/claim_lone.sql");
-const CLAIM_LIMITED: &str = include_str!("../../../src/running/claims/claim_limited.sql");
+const CLAIM: &str = concat!(
+    include_str!("../../../src/running/claims/claim.sql"),
+    include_str!("../../../src/running/claims/claim_end.sql")
+);
+/// Without the end, which joins the claimed runs with their jobs.
+const CLAIM_LONE: &str = concat!(
+    include_str!("../../../src/running/claims/claim_lone.sql"),
+    "found AS (SELECT)\nSELECT picked.id FROM picked"
+);
+const CLAIM_LIMITED: &str = concat!(
+    include_str!("../../../src/running/claims/claim_limited.sql"),
+    include_str!("../../../src/running/claims/claim_end.sql")
+);
 const WAITING_LIMITED: &str = include_str!("../../../src/running/claims/claims_limited_waiting.sql");
 const COUNTS: &str = include_str!("../../../src/cluster/overview/overview_counts.sql");
 const WAITING: &str = include_str!("../../../src/cluster/overview/overview_waiting.sql");
 const WAITS: &str = include_str!("../../../src/explain/blockers/waits_dispatches.sql");
 const WAITS_QUEUES: &str = include_str!("../../../src/explain/blockers/waits_queues.sql");
 const HOLDERS: &str = include_str!("../../../src/explain/blockers/waits_holders.sql");
-const NEXT_CLAIMABLE: &str = include_str!("../../../src/running/claims/claims_next_claimable.sql");
 const END: &str = include_str!("../../../src/running/attempts/attempts_end.sql");
-const LOCK_JOBS: &str = include_str!("../../../src/running/attempts/attempts_lock_jobs.sql");
 const LOST_ATTEMPTS: &str = include_str!("../../../src/recovery/dead_workers/recovery_lost_attempts.sql");
 const OVERDUE: &str = include_str!("../../../src/recovery/dead_workers/recovery_overdue.sql");
 const EXPIRE: &str = include_str!("../../../src/running/expiry/waiting_expire.sql");
@@ -56,14 +64,21 @@ const EXECUTIONS_OF_JOB: [&str; 2] = [
 const TRIGGER_WAIT: &str = include_str!("../../../src/dispatching/trigger/lock/trigger_wait.sql");
 const INSERTS: [&str; 2] = [
     concat!(
+        include_str!("../../../src/dispatching/insert/insert_given.sql"),
         include_str!("../../../src/dispatching/insert/insert_dispatches.sql"),
         include_str!("../../../src/dispatching/insert/insert_and_count.sql")
     ),
     concat!(
+        include_str!("../../../src/dispatching/insert/insert_given.sql"),
         include_str!("../../../src/dispatching/insert/insert_dispatches.sql"),
         include_str!("../../../src/dispatching/insert/insert_alone.sql")
     ),
 ];
+const TRIGGER_PLAIN: &str = concat!(
+    include_str!("../../../src/dispatching/trigger/trigger_plain.sql"),
+    include_str!("../../../src/dispatching/insert/insert_dispatches.sql"),
+    include_str!("../../../src/dispatching/trigger/trigger_plain_end.sql")
+);
 const TRIGGERS_LOCK: &str = include_str!("../../../src/dispatching/trigger/lock/triggers_lock.sql");
 
 const ENDING: usize = 8;
@@ -112,7 +127,7 @@ fn uuids(count: usize) -> String {
 
 fn ends(count: usize) -> (&'static str, String) {
     let types = "uuid[], bigint[], text[], bigint[], boolean[], text[], uuid[], timestamptz[], bigint[], integer[], jsonb[],
-                 text[], text[], bigint[], uuid[], boolean[], boolean[], boolean[], text[], text[], jsonb[]";
+                 text[], text[], bigint[], uuid[], boolean[], boolean[], text[], text[], jsonb[]";
     let arguments = [
         uuids(count),
         array(count, "1", "bigint"),
@@ -129,7 +144,6 @@ fn ends(count: usize) -> (&'static str, String) {
         array(count, "NULL", "text"),
         array(count, "0", "bigint"),
         array(count, "NULL", "uuid"),
-        array(count, "false", "boolean"),
         array(count, "false", "boolean"),
         array(count, "true", "boolean"),
         array(count, "'a job'", "text"),
@@ -157,16 +171,16 @@ async fn oldest_waiting_run_is_found_by_skip_scan() {
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_read_only_the_waiting_index() {
     let world = churned().await;
-    let arguments = format!("'{}', 8, ARRAY['{QUEUE}', 'other'], '{}'", Uuid::new_v4(), Uuid::max());
-    for plan in plans(&world, CLAIM, "uuid, bigint, text[], uuid", &arguments).await {
+    let arguments = format!("'{}', 8, ARRAY['{QUEUE}', 'other'], '{}', 30000", Uuid::new_v4(), Uuid::max());
+    for plan in plans(&world, CLAIM, "uuid, bigint, text[], uuid, integer", &arguments).await {
         assert_uses(&plan, "job_dispatch_waiting_idx");
         assert!(
             plan.contains("Tid Scan on job_dispatch"),
-            "does not find what it has locked where it is:\n{plan}"
+            "does not find the locked rows by their position:\n{plan}"
         );
     }
-    let arguments = format!("'{}', ARRAY['{QUEUE}', 'other']", Uuid::new_v4());
-    for plan in plans(&world, CLAIM_LONE, "uuid, text[]", &arguments).await {
+    let arguments = format!("'{}', ARRAY['{QUEUE}', 'other'], 30000", Uuid::new_v4());
+    for plan in plans(&world, CLAIM_LONE, "uuid, text[], integer", &arguments).await {
         assert_uses(&plan, "job_dispatch_waiting_idx");
         assert!(plan.contains("Tid Scan on job_dispatch"), "{plan}");
         assert!(
@@ -174,17 +188,14 @@ async fn claims_read_only_the_waiting_index() {
             "more than a descent for each queue:\n{plan}"
         );
     }
-    for plan in plans(&world, NEXT_CLAIMABLE, "text[]", &format!("ARRAY['{QUEUE}']")).await {
-        assert!(plan.contains("job_dispatch_waiting_idx"), "{plan}");
-        assert!(!plan.contains("Seq Scan on job_dispatch"), "{plan}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limited_claims_count_running_runs_through_claims() {
     let world = churned().await;
-    let arguments = format!("'{}', 8, ARRAY['{}'::uuid], ARRAY['{QUEUE}']", Uuid::new_v4(), Uuid::nil());
-    for plan in plans(&world, CLAIM_LIMITED, "uuid, bigint, uuid[], text[]", &arguments).await {
+    let arguments =
+        format!("'{}', 8, ARRAY['{}'::uuid], ARRAY['{QUEUE}'], 30000", Uuid::new_v4(), Uuid::nil());
+    for plan in plans(&world, CLAIM_LIMITED, "uuid, bigint, uuid[], text[], integer", &arguments).await {
         assert_uses(&plan, "job_dispatch_waiting_idx");
         assert_uses(&plan, "job_dispatch_pkey");
     }
@@ -261,11 +272,6 @@ async fn ending_attempts_reaches_dispatches_by_their_primary_key() {
     let (types, arguments) = ends(ENDING);
     for plan in plans(&world, END, types, &arguments).await {
         assert_uses(&plan, "job_dispatch_pkey");
-    }
-    for plan in
-        plans(&world, LOCK_JOBS, "uuid[], uuid[]", &format!("{}, {}", uuids(ENDING), uuids(ENDING))).await
-    {
-        assert!(!plan.contains("job_dispatch"), "{plan}");
     }
 }
 
@@ -382,22 +388,33 @@ async fn triggers_find_jobs_by_key() {
              ANALYZE scheduled_jobs",
         )
         .await;
-    let nobody = Uuid::nil();
+    let nil = Uuid::nil();
     let names = array(4, "'job-7'", "text");
     for is_alone in [false, true] {
-        let arguments = format!("'{nobody}', 50::smallint, {is_alone}, {}, {names}", uuids(4));
+        let arguments = format!("'{nil}', 50::smallint, {is_alone}, {}, {names}", uuids(4));
         for plan in plans(&world, TRIGGERS_LOCK, "uuid, smallint, boolean, uuid[], text[]", &arguments).await
         {
             assert!(!plan.contains("Seq Scan on scheduled_jobs"), "reads all jobs:\n{plan}");
             assert!(plan.contains("LockRows"), "{plan}");
         }
     }
-    for plan in plans(&world, TRIGGER_WAIT, "uuid, uuid, text", &format!("'{nobody}', NULL, 'job-7'")).await {
+    let types = "uuid, smallint, uuid[], text[], jsonb[], text[], text[], text[], text[], text[]";
+    let texts = array(4, "'x'", "text");
+    let arguments = format!(
+        "'{nil}', 50::smallint, {}, {names}, {}, {texts}, {texts}, {texts}, {texts}, {texts}",
+        uuids(4),
+        array(4, "'{}'", "jsonb")
+    );
+    for plan in plans(&world, TRIGGER_PLAIN, types, &arguments).await {
+        assert!(!plan.contains("Seq Scan on scheduled_jobs"), "reads all jobs:\n{plan}");
+        assert!(plan.contains("LockRows"), "{plan}");
+    }
+    for plan in plans(&world, TRIGGER_WAIT, "uuid, uuid, text", &format!("'{nil}', NULL, 'job-7'")).await {
         assert!(!plan.contains("Seq Scan on scheduled_jobs"), "reads all jobs:\n{plan}");
         assert!(plan.contains("LockRows"), "{plan}");
     }
     let types = "uuid, bigint, text, uuid[], uuid[], uuid[], timestamptz[], timestamptz[], boolean[], timestamptz[], text[],
-                 smallint[], jsonb[], boolean[], timestamptz[], text[], uuid[], uuid[], text[], text[]";
+                 smallint[], bigint[], jsonb[], boolean[], timestamptz[], text[], uuid[], uuid[], text[], text[]";
     let arguments = [
         "NULL, NULL, 'api'".to_owned(),
         uuids(4),
@@ -409,6 +426,7 @@ async fn triggers_find_jobs_by_key() {
         array(4, "NULL", "timestamptz"),
         array(4, "'q'", "text"),
         array(4, "50", "smallint"),
+        array(4, "1", "bigint"),
         array(4, "NULL", "jsonb"),
         array(4, "false", "boolean"),
         array(4, "NULL", "timestamptz"),
@@ -440,16 +458,16 @@ async fn page_of_attempts_is_read_in_index_order() {
             tenant = TENANT,
         ))
         .await;
-    let (tenant, nobody, last) = (TENANT, Uuid::nil(), Uuid::max());
+    let (tenant, nil, last) = (TENANT, Uuid::nil(), Uuid::max());
     let types = "uuid, timestamptz, timestamptz, text[], uuid, uuid, uuid, uuid, text, bigint";
     let (all, of_job) = (format!("uuid, {types}"), format!("uuid, uuid, {types}"));
     let filters = [
         "NULL, NULL, NULL, NULL, NULL, NULL".to_owned(),
-        format!("'{{FAILED}}', NULL, '{nobody}', '{nobody}', '{nobody}', 'api'"),
+        format!("'{{FAILED}}', NULL, '{nil}', '{nil}', '{nil}', 'api'"),
     ];
     // Newest first after the greatest id, oldest first after the least.
     for (place, end, filters) in
-        [(0, last, &filters[0]), (0, last, &filters[1]), (1, nobody, &filters[0]), (1, nobody, &filters[1])]
+        [(0, last, &filters[0]), (0, last, &filters[1]), (1, nil, &filters[0]), (1, nil, &filters[1])]
     {
         let rest = format!("'{end}', NULL, NULL, {filters}, 51");
         let asked = [

@@ -83,7 +83,7 @@ async fn every_write_has_a_version_and_a_nonce() {
     assert_eq!((again.secret.id, again.secret.created_at), (created.secret.id, created.secret.created_at));
     assert!(again.secret.updated_at > created.secret.updated_at);
     let second = world.text("SELECT encode(nonce || ciphertext, 'hex') FROM secrets").await;
-    assert_ne!(first, second, "the same value looks different each time");
+    assert_ne!(first, second, "equal values have different ciphertexts");
     let clear: String = "canary-1".bytes().map(|byte| format!("{byte:02x}")).collect();
     assert!(!first.contains(&clear) && !second.contains(&clear));
     assert_eq!(world.number("SELECT count(*) FROM secrets").await, 1);

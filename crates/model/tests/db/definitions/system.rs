@@ -67,8 +67,8 @@ async fn jobs_belong_to_the_operator_and_functions_to_the_release() {
     let installed = built_in::install(&mut conn).await.unwrap();
     assert_eq!((installed.functions, installed.jobs), (vec!["sched.backup"], vec![]));
     let enabled = "SELECT is_enabled FROM scheduled_jobs WHERE name = 'sched.retention'";
-    assert_eq!(world.text(enabled).await, "f", "what was disabled stays so");
-    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs").await, 6, "what was deleted too");
+    assert_eq!(world.text(enabled).await, "f", "a disabled job stays disabled");
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs").await, 6, "a deleted job stays deleted");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -74,7 +74,7 @@ async fn waiting_run_is_cancelled_at_once() {
     assert_eq!(world.rows(LINE).await, [["0", "0", "0", "CANCELLED"]]);
     assert_eq!(cancel(&world, id).await, Cancelled::AlreadyCancelled);
     let worker = world.worker().await;
-    assert!(world.claim(worker, 1).await.is_empty(), "nothing claims it any more");
+    assert!(world.claim(worker, 1).await.is_empty(), "a cancelled run is not claimable");
     world.assert_counters_are_true().await;
 }
 
@@ -186,7 +186,7 @@ async fn all_runs_of_a_job_are_cancelled_by_page() {
     assert_eq!((rest.closed.len() + rest.requested.len(), has_more), (205, false));
     assert_eq!(world.rows(LINE).await, [["1", "0", "0", "CANCELLED"]]);
     let (again, has_more) = cancel_of_job(&world, job).await;
-    assert_eq!((again, has_more), (CancelledRuns::default(), false), "what runs is marked already");
+    assert_eq!((again, has_more), (CancelledRuns::default(), false), "the running run is marked already");
     world.finish(&running, AttemptOutcome::Cancelled).await;
     assert_eq!(world.rows(LINE).await, [["0", "0", "0", "CANCELLED"]]);
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'CANCELLED'").await, 1_205);
@@ -233,11 +233,12 @@ async fn cancellations_and_ends_are_serialized() {
             cancel(&world, claimed.dispatch_id),
             attempts::end(&mut conn, &batch, &[]),
         );
-        assert_eq!(held.unwrap(), [claimed.dispatch_id], "what has been done counts, cancelled or not");
+        assert_eq!(held.unwrap(), [claimed.dispatch_id], "finished work counts despite the cancellation");
         let marked = [&one, &other].into_iter().filter(|c| matches!(c, Cancelled::Stopped(..))).count();
         assert!(marked <= 1, "{one:?} {other:?}");
     }
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'").await, 20);
+    world.count_ends().await;
     world.assert_counters_are_true().await;
 }
 

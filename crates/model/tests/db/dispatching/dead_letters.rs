@@ -139,7 +139,7 @@ async fn retry_creates_a_run_with_the_same_data() {
     assert_eq!(
         retry(&world, id).await,
         Retried::Duplicate(made.dispatch_id),
-        "once, however often it is asked for"
+        "a repeated retry creates no second run"
     );
     let again = format!(
         "SELECT r.status, r.triggered_by, r.triggered_by_user, r.args, r.priority, r.attempt, r.scheduled_for = d.scheduled_for,
@@ -251,7 +251,7 @@ async fn bulk_retry_works_by_page_and_counts_barred() {
     done.sort();
     done.reverse();
     assert_eq!((done, refused, pages), (ids, 2, 3));
-    assert_eq!(open(&world, &Filter::default()).await, barred, "what was refused is open still");
+    assert_eq!(open(&world, &Filter::default()).await, barred, "rejected dead letters stay open");
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE triggered_by = 'retry'").await, 5);
     world.assert_counters_are_true().await;
 }
@@ -296,7 +296,7 @@ async fn discarded_dead_letter_stays_and_can_be_retried() {
     assert_eq!(page.done.iter().map(|done| done.0).collect::<Vec<_>>(), ids[1..]);
     assert!(open(&world, &Filter::default()).await.is_empty());
     created(retry(&world, ids[0]).await);
-    assert_eq!(open(&world, &discarded).await, ids[1..], "it was decided about anew");
+    assert_eq!(open(&world, &discarded).await, ids[1..], "the retry replaces the discard");
 }
 
 async fn grow_old(world: &Fixture) {
@@ -344,7 +344,7 @@ async fn each_attempt_has_start_and_end_events() {
     let claimed = world.running("hourly").await;
     let events = "SELECT event_type, dispatch_id IS NOT NULL, job_id IS NOT NULL, project_id IS NOT NULL, payload->>'attempt',
                          coalesce((payload->>'worker_id')::uuid = (SELECT worker_id FROM worker_registration), false)
-                  FROM events WHERE event_type LIKE 'schedule_execution%' ORDER BY id";
+                  FROM event_stream WHERE event_type LIKE 'schedule_execution%' ORDER BY id";
     let begun = ["schedule_execution_started", "t", "t", "t", "1", "t"];
     assert_eq!(world.rows(events).await, [begun]);
     world.finish(&claimed, AttemptOutcome::Completed).await;

@@ -15,7 +15,8 @@ use test_support::fixture::{Fixture, Leader, QUEUE, TENANT, ended, settings};
 
 const LIMITS: Limits = Limits { ends: 100, dependents: 1_000 };
 
-/// As in `a b! c?`: the success of a, the failure of b, any end of c.
+/// A manual job that depends on other jobs. `a b! c?` means: the success of a, the failure of b,
+/// any end of c.
 pub(super) fn job(name: &str, after: &str) -> JobSettings {
     let entry = |word: &str| {
         let on = match word.chars().last().unwrap() {
@@ -126,7 +127,7 @@ async fn jobs_run_after_the_end_they_wait_for_and_no_other() {
     assert_eq!(chain.count_ends().await, 0);
     assert_eq!(chain.follow().await, DependentsResult::default());
     chain.finish("well", AttemptOutcome::Completed).await;
-    assert_eq!(chain.count_ends().await, 0, "nothing runs after it, so its end is not told");
+    assert_eq!(chain.count_ends().await, 0, "the job has no dependents, so its end is not recorded");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,10 +136,10 @@ async fn a_dispatch_says_which_end_made_it_and_carries_the_term_of_the_leader() 
     let dispatch = chain.finish("a", AttemptOutcome::Completed).await;
     chain.follow().await;
     let made = "SELECT d.trigger_id, d.scheduled_for = a.completed_at, d.available_at = a.completed_at, d.status, d.queue, d.priority,
-                       d.args = j.task_args, d.term IS NOT NULL, d.follows, j.total_run_count, j.active_dispatches, j.fired_count
+                       d.args, d.term IS NOT NULL, d.follows, j.total_run_count, j.active_dispatches, j.fired_count
                 FROM job_dispatch d JOIN job_dispatch a ON a.id = d.trigger_id JOIN scheduled_jobs j ON j.id = d.job_id
                 WHERE d.triggered_by = 'dependency'";
-    let expected = [&dispatch.to_string(), "t", "t", "PENDING", QUEUE, "7", "t", "t", "-", "1", "1", "0"]
+    let expected = [&dispatch.to_string(), "t", "t", "PENDING", QUEUE, "7", "-", "t", "-", "1", "1", "0"]
         .map(str::to_owned);
     assert_eq!(chain.fixture.rows(made).await, [expected]);
     chain.fixture.assert_counters_are_true().await;
@@ -191,7 +192,7 @@ async fn all_waits_for_each_of_them_and_any_for_none() {
     assert_eq!(chain.fixture.number(open).await, 0);
     chain.finish("b", AttemptOutcome::Completed).await;
     chain.follow().await;
-    assert_eq!(chain.fixture.number(open).await, 1, "what is met is kept until the other has ended");
+    assert_eq!(chain.fixture.number(open).await, 1, "a met condition is kept until the other job has ended");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -325,7 +326,7 @@ async fn beyond_max_instances_they_wait_in_line_unless_the_job_allows_more() {
     let mut ran = Vec::new();
     while let Some(claimed) = chain.fixture.claim(chain.worker, 1).await.pop() {
         chain.fixture.finish(&claimed, AttemptOutcome::Completed).await;
-        ran.push(claimed.job_name);
+        ran.push(claimed.job.name.clone());
     }
     ran.sort();
     assert_eq!(ran, ["narrow", "narrow", "narrow", "wide", "wide", "wide"]);

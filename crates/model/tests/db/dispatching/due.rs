@@ -74,5 +74,5 @@ async fn a_look_says_how_many_jobs_come_due_next_until_they_are() {
     assert_eq!(tick::outlook(&mut conn, 1).await.unwrap().at_next_due().unwrap().due(), 1, "up to the limit");
     world.sql("UPDATE scheduled_jobs SET next_run_at = next_run_at - interval '2 hours'").await;
     let outlook = tick::outlook(&mut conn, 10).await.unwrap();
-    assert_eq!((outlook.due(), outlook.at_next_due()), (3, None), "what is due now is worked off first");
+    assert_eq!((outlook.due(), outlook.at_next_due()), (3, None), "no next instant while jobs are due");
 }

@@ -4,8 +4,8 @@ use test_support::fixture::{BEGIN, Fixture, QUEUE};
 
 fn triggered(job: &str) -> String {
     format!(
-        "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, args, triggered_by, trigger_id)
-         SELECT gen_random_uuid(), tenant_id, {job}, now(), now(), now(), '{QUEUE}', '{{}}', 'manual', gen_random_uuid() FROM scheduled_jobs"
+        "INSERT INTO job_dispatch (id, tenant_id, job_id, job_version, scheduled_for, available_at, claimable_at, queue, args, triggered_by, trigger_id)
+         SELECT gen_random_uuid(), tenant_id, {job}, version, now(), now(), now(), '{QUEUE}', '{{}}', 'manual', gen_random_uuid() FROM scheduled_jobs"
     )
 }
 

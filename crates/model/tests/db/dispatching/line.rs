@@ -19,7 +19,7 @@ async fn with_room_for(world: &Fixture, max_instances: i32) -> JobId {
     world.job("narrow").max_instances(max_instances).overlap(OverlapPolicy::Skip).save().await.id
 }
 
-/// As counted by the job, and as they are.
+/// Open and queued runs, by the counters of the job and by the rows.
 async fn counts(world: &Fixture) -> Vec<String> {
     let counts = "SELECT j.active_dispatches, j.queued_dispatches,
                          (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL),
@@ -50,6 +50,7 @@ async fn triggers_beyond_max_instances_are_queued() {
         assert_eq!(running.len(), left.min(2));
     }
     assert!(seen.is_sorted(), "oldest first: {seen:?}");
+    world.count_ends().await;
     assert_eq!(counts(&world).await, ["0", "0", "0", "0"]);
 }
 
@@ -186,7 +187,7 @@ async fn cancel_oldest_covers_waiting_and_running_runs() {
     attempts::end(&mut conn, &[lost], &[]).await.unwrap();
     assert_eq!(world.rows(states).await, [["CANCELLED", "t"], ["CANCELLED", "t"], ["PENDING", "f"]]);
     assert_eq!(counts(&world).await, ["1", "0", "1", "0"]);
-    assert_eq!(world.claim(worker, 10).await.len(), 1, "the next in line goes");
+    assert_eq!(world.claim(worker, 10).await.len(), 1, "the next queued run becomes claimable");
 }
 
 #[tokio::test(flavor = "multi_thread")]

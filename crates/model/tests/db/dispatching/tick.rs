@@ -1,5 +1,7 @@
 //! Ticks: a fire time is dispatched once, after any failure.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 use sched_model::dispatching::insert::{NewDispatch, Origin};
@@ -9,7 +11,6 @@ use sched_model::domain::ids::{DispatchId, JobId, Term};
 use sched_model::domain::timetable::SkipReason;
 use sched_model::jobs::{self, SaveMode, Writing};
 use sched_model::{Conn, DbError, DbResult, transact};
-use std::borrow::Cow;
 use test_support::fixture::{Fixture, Leader, QUEUE, TENANT, settings};
 use tokio::sync::Barrier;
 use uuid::Uuid;
@@ -36,8 +37,9 @@ fn cursor_move(job: &DueJob, to: Option<DateTime<Utc>>) -> CursorMove {
     }
 }
 
-fn batch(jobs: &[DueJob]) -> Batch {
-    let dispatch = |job: &DueJob| NewDispatch {
+/// The run of the job's next fire.
+pub(crate) fn run_of(job: &DueJob) -> NewDispatch<'static> {
+    NewDispatch {
         id: DispatchId(Uuid::now_v7()),
         tenant_id: job.tenant_id,
         job_id: job.id,
@@ -45,15 +47,19 @@ fn batch(jobs: &[DueJob]) -> Batch {
         available_at: job.cursor,
         queue: job.queue.clone(),
         priority: job.priority,
-        args: Some(Cow::Owned(job.args.clone())),
+        job_version: job.version,
+        args: job.args.clone().map(Cow::Owned),
         is_catch_up: false,
         is_queued: false,
         origin: Origin::FIRE,
         follows: None,
         expires_at: None,
-    };
+    }
+}
+
+fn batch(jobs: &[DueJob]) -> Batch {
     Batch {
-        dispatches: jobs.iter().map(dispatch).collect(),
+        dispatches: jobs.iter().map(run_of).collect(),
         skips: Vec::new(),
         cursors: jobs.iter().map(|job| cursor_move(job, Some(job.cursor + TimeDelta::days(1)))).collect(),
         ..Batch::default()
@@ -126,7 +132,7 @@ async fn the_unique_key_holds_when_a_cursor_is_set_back() {
     assert_eq!(written, Written { dispatched: 0, already_dispatched: 1, skipped: 0, ..Written::default() });
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 1);
     assert_eq!(counters(&world, job.id).await, (1, 1));
-    assert!(due(&mut conn, 10).await.is_empty(), "the cursor moved all the same");
+    assert!(due(&mut conn, 10).await.is_empty(), "the cursor moved nevertheless");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use serde_json::json;
 use test_support::fixture::{BEGIN, Fixture, QUEUE, TENANT, settings};
 use uuid::Uuid;
 
-fn order(job: &str) -> Order<'_> {
+pub(crate) fn order(job: &str) -> Order<'_> {
     Order {
         job,
         may_run_built_in: false,
@@ -22,7 +22,7 @@ fn order(job: &str) -> Order<'_> {
     }
 }
 
-/// Without and with a quota of dispatches: the rules are the same.
+/// Two databases, without and with a quota of dispatches: the rules are the same.
 async fn worlds() -> [Fixture; 2] {
     let worlds = [Fixture::new().await, Fixture::new().await];
     let quota =
@@ -31,20 +31,21 @@ async fn worlds() -> [Fixture; 2] {
     worlds
 }
 
-async fn all(conn: &mut Conn, orders: &[Order<'_>]) -> Vec<Fate> {
-    trigger::trigger_batch(conn, TENANT, orders).await.unwrap()
+async fn all(conn: &mut Conn, orders: &[Order<'_>]) -> Vec<Option<Fate>> {
+    trigger::trigger_batch(conn, TENANT, orders, || false).await.unwrap().fates
 }
 
-async fn trigger(world: &Fixture, jobs: &[&str]) -> Vec<Fate> {
+pub(crate) async fn trigger(world: &Fixture, jobs: &[&str]) -> Vec<Option<Fate>> {
     let orders: Vec<Order<'_>> = jobs.iter().map(|job| order(job)).collect();
     all(&mut world.conn().await, &orders).await
 }
 
-fn count_created(fates: &[Fate]) -> usize {
-    fates.iter().filter(|fate| matches!(fate, Fate::Created(_))).count()
+pub(crate) fn count_created(fates: &[Option<Fate>]) -> usize {
+    fates.iter().filter(|fate| matches!(fate, Some(Fate::Created(_)))).count()
 }
 
 async fn counters(world: &Fixture) -> (Vec<String>, Vec<String>) {
+    world.count_ends().await;
     let counted =
         "SELECT sum(total_run_count), sum(active_dispatches), sum(queued_dispatches) FROM scheduled_jobs";
     let there = "SELECT count(*), count(*) FILTER (WHERE completed_at IS NULL), count(*) FILTER (WHERE claimable_at = 'infinity')
@@ -75,17 +76,17 @@ async fn each_has_its_own_fate_and_what_one_is_refused_for_stops_no_other() {
         let fates =
             trigger(&world, &["missing", &id, "off", "by-name", "built-in", "gone", "a\0b", &nobodys, &id])
                 .await;
-        let created = |fate: &Fate| match fate {
-            Fate::Created(created) => created.clone(),
+        let created = |fate: &Option<Fate>| match fate {
+            Some(Fate::Created(created)) => created.clone(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(fates[0], Fate::NoSuchJob);
+        assert_eq!(fates[0], Some(Fate::NoSuchJob));
         assert_eq!((created(&fates[1]).job, created(&fates[1]).queue.as_str()), (by_id, QUEUE));
-        assert_eq!(fates[2], Fate::FunctionInactive("off".to_owned()));
+        assert_eq!(fates[2], Some(Fate::FunctionInactive("off".to_owned())));
         assert_eq!(created(&fates[8]).job, by_id);
         assert_ne!(created(&fates[1]).dispatch, created(&fates[8]).dispatch);
-        assert_eq!(fates[4], Fate::BuiltIn);
-        assert_eq!(&fates[5..8], [Fate::NoSuchJob, Fate::NoSuchJob, Fate::NoSuchJob]);
+        assert_eq!(fates[4], Some(Fate::BuiltIn));
+        assert_eq!(fates[5..8], [const { Some(Fate::NoSuchJob) }; 3]);
         assert_eq!(count_created(&fates), 3);
         let (counted, there) = counters(&world).await;
         assert_eq!((&counted, &there[0]), (&there, &"3".to_owned()));
@@ -132,7 +133,8 @@ async fn a_trigger_among_others_writes_what_it_writes_alone() {
                            d.expires_at - d.scheduled_for, d.available_at = d.scheduled_for, d.claimable_at = d.available_at,
                            d.claimable_at = 'infinity', d.attempt, d.idempotency_key, d.term, j.last_dispatched_at >= d.scheduled_for
                     FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id ORDER BY j.name, d.args::text, 13";
-        let (alone, counted_alone) = (world.rows(rows).await, counters(&world).await);
+        let counted_alone = counters(&world).await;
+        let alone = world.rows(rows).await;
         world
             .sql(
                 "DELETE FROM job_dispatch;
@@ -140,7 +142,8 @@ async fn a_trigger_among_others_writes_what_it_writes_alone() {
             )
             .await;
         assert_eq!(count_created(&all(&mut conn, &orders).await), orders.len());
-        assert_eq!((world.rows(rows).await, counters(&world).await), (alone.clone(), counted_alone));
+        assert_eq!(counters(&world).await, counted_alone);
+        assert_eq!(world.rows(rows).await, alone);
         assert_eq!(alone.len(), 10);
     }
 }
@@ -158,23 +161,22 @@ async fn those_of_one_job_take_its_room_and_the_others_wait_in_line() {
         assert_eq!(world.rows(in_line).await, [["2", "5"]]);
         let (counted, there) = counters(&world).await;
         assert_eq!(counted, there);
-        let Fate::Created(last) = &fates[4] else { panic!("{fates:?}") };
+        let Some(Fate::Created(last)) = &fates[4] else { panic!("{fates:?}") };
         let last = format!("SELECT claimable_at::text FROM job_dispatch WHERE id = '{}'", last.dispatch);
-        assert_eq!(world.text(&last).await, "infinity", "those that came first have the room");
+        assert_eq!(world.text(&last).await, "infinity", "the first triggers use the room");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_a_job_that_somebody_else_holds() {
+async fn batch_waits_for_no_lock_on_a_job() {
     for world in worlds().await {
-        for name in ["held", "free"] {
-            world.job(name).save().await;
-        }
+        world.job("held").overlap(OverlapPolicy::Skip).save().await;
+        world.job("free").save().await;
         let other = world.db.client().await;
         let hold = format!("{BEGIN}; SELECT 1 FROM scheduled_jobs WHERE name = 'held' FOR NO KEY UPDATE");
         other.batch_execute(&hold).await.unwrap();
         let fates = trigger(&world, &["held", "free", "held"]).await;
-        assert_eq!((&fates[0], count_created(&fates[1..2]), &fates[2]), (&Fate::Busy, 1, &Fate::Busy));
+        assert_eq!((&fates[0], count_created(&fates[1..2]), &fates[2]), (&None, 1, &None));
         other.batch_execute("COMMIT").await.unwrap();
         assert_eq!(count_created(&trigger(&world, &["held"]).await), 1);
     }
@@ -189,14 +191,14 @@ async fn a_job_is_triggered_as_it_is_when_it_is_locked() {
             let batch = async || trigger(&world, &["narrow", "other", "narrow"]).await;
             let (one, two) = tokio::join!(batch(), batch());
             for fate in one.iter().chain(&two) {
-                assert!(matches!(fate, Fate::Created(_) | Fate::Busy), "{fate:?}");
+                assert!(matches!(fate, Some(Fate::Created(_)) | None), "{fate:?}");
             }
         }
         let (counted, there) = counters(&world).await;
         assert_eq!(counted, there);
         let room = "SELECT count(*) FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id
                     WHERE j.name = 'narrow' AND d.claimable_at <> 'infinity'";
-        assert_eq!(world.number(room).await, 1, "one has the room, all others wait in line");
+        assert_eq!(world.number(room).await, 1, "one run has the room, all others are queued");
     }
 }
 
@@ -214,9 +216,9 @@ async fn a_quota_is_used_up_by_those_who_come_first() {
         ))
         .await;
     let fates = trigger(&world, &["a", "missing", "b", "a", "b"]).await;
-    assert_eq!((count_created(&fates[..3]), &fates[1]), (2, &Fate::NoSuchJob));
+    assert_eq!((count_created(&fates[..3]), &fates[1]), (2, &Some(Fate::NoSuchJob)));
     for fate in &fates[3..] {
-        let Fate::QuotaUsedUp(used_up) = fate else { panic!("{fate:?}") };
+        let Some(Fate::QuotaUsedUp(used_up)) = fate else { panic!("{fate:?}") };
         assert!(used_up.limit == 3 && (1..=60).contains(&used_up.after_seconds), "{used_up:?}");
     }
     assert_eq!(count_created(&trigger(&world, &["a"]).await), 0);
@@ -229,8 +231,7 @@ async fn a_quota_is_used_up_by_those_who_come_first() {
 async fn nothing_that_is_asked_for_is_nothing_done() {
     let world = Fixture::new().await;
     assert_eq!(trigger(&world, &[]).await, []);
-    assert_eq!(trigger::trigger_batch(&mut world.conn().await, TENANT, &[]).await.unwrap(), []);
-    assert_eq!(trigger(&world, &["missing"]).await, [Fate::NoSuchJob]);
+    assert_eq!(trigger(&world, &["missing"]).await, [Some(Fate::NoSuchJob)]);
     assert_eq!(world.number("SELECT count(*) FROM tenant_usage").await, 0);
 }
 
@@ -255,9 +256,9 @@ async fn each_trigger_has_its_entry_in_the_audit_log_and_sees_one_tenant() {
     assert_eq!(world.number(ids).await, 2);
 
     // The API in that tenant, and afterwards the previous state.
-    let nobody = TenantId(Uuid::new_v4());
-    let fates = trigger::trigger_batch(&mut conn, nobody, &[order("a")]).await.unwrap();
-    assert_eq!(fates, [Fate::NoSuchJob]);
+    let unknown = TenantId(Uuid::new_v4());
+    let batch = trigger::trigger_batch(&mut conn, unknown, &[order("a")], || true).await.unwrap();
+    assert_eq!((batch.fates, batch.is_notified), (vec![Some(Fate::NoSuchJob)], false));
     let role = diesel::select(diesel::dsl::sql::<diesel::sql_types::Text>("current_setting('role')"));
     assert_eq!(role.get_result::<String>(&mut conn).await.unwrap(), "none");
 }

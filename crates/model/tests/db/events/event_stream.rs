@@ -26,6 +26,7 @@ fn event(number: usize) -> NewEvent {
 /// The transaction also takes a number.
 const WRITE: &str = "INSERT INTO events (event_type) VALUES ('job_paused')";
 
+/// The open transactions in the databases of other tests on the same server.
 async fn elsewhere(conn: &mut Conn) -> Vec<i64> {
     let running = stream::running(conn).await.unwrap();
     running.iter().filter(|one| one.is_elsewhere).map(|one| one.transaction).collect()
@@ -62,7 +63,7 @@ async fn late_commit_is_not_missed() {
     let ids = world.rows("SELECT event_type, id FROM events").await;
     assert_eq!(ids.len(), 1, "the later id is committed, the earlier is not: {ids:?}");
     let (seen, position) = types(&mut conn, start).await;
-    assert_eq!(seen, Vec::<String>::new(), "what follows an open transaction waits for it");
+    assert_eq!(seen, Vec::<String>::new(), "events after an open transaction wait for it");
     slow.batch_execute("COMMIT").await.unwrap();
     wait_for_types(&mut conn, position, &["slow", "quick"]).await;
 }
@@ -83,7 +84,7 @@ async fn ignored_transaction_does_not_block_the_stream() {
     let found = running.iter().find(|one| one.transaction == number).unwrap();
     assert!(found.is_found && !found.is_elsewhere && !found.has_events, "{found:?}");
     assert_eq!(types(&mut conn, start).await.0, Vec::<String>::new());
-    wait_for("what is not waited for is passed", PATIENCE, async || {
+    wait_for("an ignored transaction is passed", PATIENCE, async || {
         let ignored = [elsewhere(&mut conn).await, vec![number]].concat();
         let look = stream::read(&mut conn, mark(start), &ignored, 10).await.unwrap();
         let is_seen = look.events.iter().any(|event| event.event_type == "job_paused");
@@ -241,7 +242,7 @@ async fn restored_events_precede_new_events() {
     assert!(look.has_foreign && look.events.is_empty(), "{look:?}");
     assert_eq!(stream::settle_foreign(&mut conn, 2).await.unwrap(), 2);
     let left = "SELECT payload ->> 'n' FROM events WHERE event_type = 'restored' AND transaction_id > '0'";
-    assert_eq!(world.text(left).await, "3", "those that would be reached first are first");
+    assert_eq!(world.text(left).await, "3", "the earliest positions are settled first");
     assert_eq!(stream::settle_foreign(&mut conn, 2).await.unwrap(), 1);
     assert_eq!(stream::settle_foreign(&mut conn, 2).await.unwrap(), 0);
     wait_for_types(&mut conn, EventKey::default(), &["restored", "restored", "restored", "new"]).await;

@@ -110,6 +110,7 @@ impl Books {
             available_at: self.at(hour),
             queue: QUEUE.into(),
             priority: 50,
+            job_version: self.job.state.version,
             args: Some(Cow::Owned(json!({}))),
             is_catch_up: false,
             is_queued: false,
@@ -206,7 +207,7 @@ async fn ledger_names_blockers_and_leaders() {
     let in_the_way = |hour| of(hour).in_the_way.iter().map(|open| open.scheduled_for).collect::<Vec<_>>();
     assert_eq!(in_the_way(2), [books.at(1)], "what was made in the same tick was not in the way");
     assert_eq!(in_the_way(9), [books.at(1), books.at(8)]);
-    assert!(in_the_way(5).is_empty(), "misfires have nobody in the way");
+    assert!(in_the_way(5).is_empty(), "misfires have no blocking run");
     let lead = of(5).lead.as_ref().unwrap();
     assert!(lead.next_at > of(5).last && lead.former_end.is_none(), "{lead:?}");
     assert_eq!(of(2).lead, None);

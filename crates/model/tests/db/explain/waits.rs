@@ -118,14 +118,15 @@ async fn full_queue_blocks_the_next_run() {
     world.sql("UPDATE queues SET max_running = 2").await;
     let worker = world.worker().await;
     let queues = [QUEUE.to_owned()];
-    let wanted = ClaimRequest { worker, queues: &queues, limit: 5, last: TenantId(Uuid::nil()) };
+    let wanted =
+        ClaimRequest { worker, queues: &queues, limit: 5, last: TenantId(Uuid::nil()), lease_ms: None };
     let claimed = claims::claim_limited(&mut world.conn().await, &wanted).await.unwrap().claimed;
     assert_eq!(claimed.len(), 2);
     let left = world.text("SELECT id FROM job_dispatch WHERE status = 'PENDING'").await.parse().unwrap();
     let waits = waits_of(&world, left).await;
     assert_eq!(kinds(&waits), ["queue_full", "turn"]);
     assert!(sentences(&waits).starts_with("the queue default is full: 2 of 2 run"), "{}", sentences(&waits));
-    assert_eq!(waits_of(&world, claimed[0].dispatch_id).await, [], "what runs does not wait");
+    assert_eq!(waits_of(&world, claimed[0].dispatch_id).await, [], "a running run does not wait");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -253,7 +254,7 @@ async fn calendars_and_dependencies_block_a_job() {
     world.job("a").calendar("freeze").save().await;
     let waits = waits_of_job(&world, "a").await;
     assert_eq!(kinds(&waits), ["calendar", "fire_time"], "{}", sentences(&waits));
-    assert_eq!(waits[0].until(), waits[1].until(), "what is excluded is followed by the next fire");
+    assert_eq!(waits[0].until(), waits[1].until(), "the next fire follows an excluded fire");
     let after = vec![After { job: "a".into(), on: AfterCondition::Failure }];
     world.job("b").manual().settings(|settings| settings.after = after).save().await;
     let waits = waits_of_job(&world, "b").await;
@@ -285,9 +286,9 @@ async fn replaced_run_names_its_replacement() {
     assert!(alone.successor.is_none() && alone.sentence().contains("cancelled at "), "{}", alone.sentence());
     world
         .sql(&format!(
-            "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, triggered_by, args,
+            "INSERT INTO job_dispatch (id, tenant_id, job_id, job_version, scheduled_for, available_at, claimable_at, queue, triggered_by, args,
                                        term, scheduler_instance_id)
-             SELECT gen_random_uuid(), tenant_id, id, clock_timestamp(), now(), now(), '{QUEUE}', 'scheduler', '{{}}', 1, gen_random_uuid()
+             SELECT gen_random_uuid(), tenant_id, id, version, clock_timestamp(), now(), now(), '{QUEUE}', 'scheduler', '{{}}', 1, gen_random_uuid()
              FROM scheduled_jobs"
         ))
         .await;

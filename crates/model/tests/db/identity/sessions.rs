@@ -63,7 +63,7 @@ async fn session_is_found_only_by_its_token() {
     assert_eq!(
         is_accepted(&world, &forged).await,
         Err(SessionRefusal::Wrong),
-        "no state is told of a wrong one"
+        "a wrong token reveals no state of the session"
     );
     assert!(sessions::list(&mut world.conn().await, TENANT, user).await.unwrap().is_empty());
 }
@@ -179,7 +179,7 @@ async fn success_does_not_reset_an_address() {
     sign_ins::reset_failures(&mut world.conn().await, &subjects(22, 1)).await.unwrap();
     assert!(
         matches!(admit(&world, 23, 1).await, SignInDecision::Now { .. }),
-        "who was let in is in nobody's way"
+        "an admitted sign-in does not count against other accounts"
     );
     assert!(
         matches!(admit(&world, 24, 1).await, SignInDecision::After { .. }),

@@ -120,7 +120,7 @@ async fn key_ends_with_expiry_user_or_membership() {
         .await;
     assert_eq!(verify(&world, &key).await, Err(KeyRefusal::Expired));
     remove(&world, "ada@example.com").await.unwrap();
-    assert!(find(&world, &key).await.is_none(), "it went with the membership");
+    assert!(find(&world, &key).await.is_none(), "the key was deleted with the membership");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -126,7 +126,7 @@ async fn expired_pause_holds_nothing_after_its_end() {
         "fires before the end are held"
     );
     let state = jobs::by_id(&conn, TENANT, books.job.id).await.unwrap().unwrap().state;
-    assert!(!state.is_paused, "nobody says that it is paused any more");
+    assert!(!state.is_paused, "the job is no longer shown as paused");
     assert_eq!(books.world.text("SELECT state FROM job_health").await, "active");
 
     let job = changed(switch(&books.world, books.job.id, Switch::Resume).await);

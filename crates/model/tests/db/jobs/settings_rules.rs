@@ -83,7 +83,7 @@ async fn every_rule_is_checked_at_relevant_writes() {
     let read = world
         .text(&format!(
             "SELECT string_agg(DISTINCT m[1], ' ' ORDER BY m[1]) FROM
-                 (SELECT regexp_matches(p.prosrc, 'NEW\\.(\\w+)', 'g') AS m {of_trigger}) AS columns"
+                 (SELECT regexp_matches(p.prosrc, 'NEW\\.(\\w+)(?! *:=)\\M', 'g') AS m {of_trigger}) AS columns"
         ))
         .await;
     assert_eq!(held, read);

@@ -140,7 +140,7 @@ async fn excluded_one_off_is_visited_or_moved() {
     assert_eq!(world.rows(next).await, [["2031-05-05 09:00:00"]]);
 }
 
-/// A daily fire two hours ago moves to tomorrow, the next business day.
+/// A daily job: its fire two hours ago moves to tomorrow, the next business day.
 async fn on_its_way(world: &Fixture) -> DateTime<Utc> {
     let due = now(world).await - TimeDelta::hours(2);
     let day = due.format("%F").to_string();

@@ -91,7 +91,7 @@ async fn every_setting_is_stored_and_can_be_reset() {
     assert_eq!(full.check(), []);
     let id = world.save(&full).await.job.id;
     assert_eq!(by_id(&world, id).await.unwrap().settings, full);
-    assert_eq!(world.save(&full).await.change, Change::Unchanged, "what is read is what was written");
+    assert_eq!(world.save(&full).await.change, Change::Unchanged, "the read settings equal the written ones");
     let saved = world.save(&settings("a")).await;
     assert_eq!((saved.change, saved.before), (Change::Updated, Some(full)));
     assert_eq!((saved.job.id, saved.job.settings), (id, settings("a")));

@@ -12,7 +12,8 @@ use sched_model::{Conn, transact};
 use test_support::fixture::{Fixture, ended};
 
 const LEASE: Duration = Duration::from_secs(30);
-const BEAT: Beat = Beat { status: WorkerStatus::Busy, running: 1, jobs_processed: 0 };
+const BEAT: Beat =
+    Beat { status: WorkerStatus::Busy, running: 1, jobs_processed: 0, lease_ms: 1, count_up_to: 1 };
 
 async fn busy(
     world: &Fixture,
@@ -65,6 +66,7 @@ fn end_as_lost(open: &OpenAttempt) -> sched_model::running::attempts::Ended {
         dispatch_id: open.dispatch_id,
         tenant_id: open.tenant_id,
         job_id: open.job_id,
+        job: open.job_columns(),
         token: open.token,
         outcome: AttemptOutcome::Lost,
         verdict: decide(
@@ -101,7 +103,7 @@ async fn silent_worker_loses_its_attempts() {
     silence(&world, living, 20).await;
 
     assert_eq!(expire(&world).await, [silent]);
-    assert!(expire(&world).await.is_empty(), "told once");
+    assert!(expire(&world).await.is_empty(), "reported once");
     let found = recover(&world).await;
     let mut wanted = [lost[1].dispatch_id, lost[2].dispatch_id];
     wanted.sort();
@@ -113,7 +115,7 @@ async fn silent_worker_loses_its_attempts() {
     let before = world.rows("SELECT * FROM job_dispatch ORDER BY id").await;
     let late: Vec<_> =
         lost[1..].iter().map(|claimed| ended(claimed, AttemptOutcome::Completed).build()).collect();
-    assert!(world.end(&late, &[]).await.is_empty(), "its claims do not hold any more");
+    assert!(world.end(&late, &[]).await.is_empty(), "its claims are invalid");
     assert_eq!(world.rows("SELECT * FROM job_dispatch ORDER BY id").await, before);
     let states = "SELECT j.name, d.status, d.lost_count, count(*) FROM job_dispatch d
                   JOIN scheduled_jobs j ON j.id = d.job_id GROUP BY 1, 2, 3 ORDER BY 1, 2";
@@ -136,10 +138,14 @@ async fn offline_worker_cannot_heartbeat() {
     let world = Fixture::new().await;
     let worker = world.worker().await;
     let mut conn = world.conn().await;
-    let renewed = BeatOutcome::Renewed { drain_requested: false, leader_silence: None };
+    let renewed = BeatOutcome::Renewed { drain_requested: false, leader_silence: None, living: 1 };
     assert_eq!(workers::heartbeat(&mut conn, worker, BEAT).await.unwrap(), renewed);
     silence(&world, worker, 31).await;
-    assert_eq!(workers::heartbeat(&mut conn, worker, BEAT).await.unwrap(), renewed, "nobody has noticed yet");
+    assert_eq!(
+        workers::heartbeat(&mut conn, worker, BEAT).await.unwrap(),
+        renewed,
+        "no leader has marked the worker yet"
+    );
     assert!(expire(&world).await.is_empty(), "the heartbeat renewed the lease");
     silence(&world, worker, 31).await;
     assert_eq!(expire(&world).await, [worker]);

@@ -30,7 +30,7 @@ async fn only_one_worker_recovers_without_a_leader() {
     let world = Fixture::new().await;
     let (mut one, mut other) = (world.conn().await, world.conn().await);
     transact(&mut one, "test_alone", async |one: &mut Conn| {
-        assert!(may_recover(one).await, "nobody leads");
+        assert!(may_recover(one).await, "there is no leader");
         assert!(!may_recover(&mut world.conn().await).await, "another is at it");
         Ok::<_, DbError>(())
     })
@@ -38,7 +38,7 @@ async fn only_one_worker_recovers_without_a_leader() {
     .unwrap();
     assert!(may_recover(&mut other).await, "it has ended");
     let scheduler = candidate(&mut one).await;
-    assert!(may_recover(&mut other).await, "one that stands by recovers nothing");
+    assert!(may_recover(&mut other).await, "a standby recovers nothing");
     lead(&mut one, scheduler).await;
     assert!(!may_recover(&mut other).await);
     silence(&world, "scheduler_instances", 31).await;
@@ -50,7 +50,8 @@ async fn worker_heartbeat_returns_leader_silence() {
     let world = Fixture::new().await;
     let worker = world.worker().await;
     let mut conn = world.conn().await;
-    let beat = Beat { status: WorkerStatus::Idle, running: 0, jobs_processed: 0 };
+    let beat =
+        Beat { status: WorkerStatus::Idle, running: 0, jobs_processed: 0, lease_ms: 1, count_up_to: 1 };
     let mut silent_for = async || match workers::heartbeat(&mut conn, worker, beat).await.unwrap() {
         BeatOutcome::Renewed { leader_silence, .. } => leader_silence,
         BeatOutcome::LeaseLost => panic!("the worker lives"),
@@ -90,6 +91,7 @@ async fn concurrent_recoveries_end_each_attempt_once() {
     let expected = [["schedule_execution_lost", "20", "20"], ["worker_offline", "20", "20"]];
     assert_eq!(world.rows(told).await, expected);
     assert_eq!(world.number("SELECT count(*) FROM job_execution_log WHERE status = 'LOST'").await, 20);
+    assert_eq!(world.number("SELECT count(*) FROM uncounted_ends").await, 0, "each recovery counts its ends");
     assert_eq!(all(Recoverer::Worker).await, Recovered::default());
     world.assert_counters_are_true().await;
 }

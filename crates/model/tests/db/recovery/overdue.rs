@@ -29,7 +29,7 @@ pub(crate) async fn age(world: &Fixture, seconds: i64) {
         .await;
 }
 
-/// The function's grace is that many seconds, or none.
+/// A running attempt of a job with this timeout; `grace` is that of its function. Both in seconds.
 pub(crate) async fn running(world: &Fixture, timeout: Option<i32>, grace: Option<i32>) -> Claimed {
     let job = world.job("slow").settings(|settings| settings.timeout_seconds = timeout).save().await;
     if let Some(grace) = grace {
@@ -119,7 +119,7 @@ async fn what_has_ended_and_what_is_lost_with_its_worker_is_not_overdue() {
     world.finish(&claimed[0], AttemptOutcome::Completed).await;
     assert_eq!(ids(&world).await, [claimed[1].dispatch_id], "though its claim names both");
     silence(&world, worker, 3_600).await;
-    assert_eq!(ids(&world).await, [claimed[1].dispatch_id], "nobody has given the worker up");
+    assert_eq!(ids(&world).await, [claimed[1].dispatch_id], "no leader has marked the worker as lost");
     assert_eq!(expire(&world).await, [worker]);
     assert!(ids(&world).await.is_empty());
 }

@@ -43,7 +43,8 @@ async fn age(world: &Fixture, dispatch: DispatchId, seconds: i32) {
         .await;
 }
 
-/// In the leader's order: it marks workers OFFLINE first.
+/// The attempts that the leader would find after a request, in its order: it marks workers OFFLINE
+/// first.
 async fn by_the_leader(world: &Fixture) -> BTreeSet<DispatchId> {
     expire(world).await;
     let mut conn = world.conn().await;
@@ -118,8 +119,12 @@ async fn dry_run_matches_the_leader() {
     );
     assert!(told.iter().all(|stuck| stuck.tenant == "default" && stuck.attempt == 1));
     assert!(told.iter().all(|stuck| stuck.hostname.is_some()));
-    assert_eq!(found(&world, operator(TENANT), 2).await.len(), 2, "no more than are asked for");
-    assert_eq!(world.rows("SELECT * FROM job_dispatch ORDER BY id").await, before, "it only tells");
+    assert_eq!(found(&world, operator(TENANT), 2).await.len(), 2, "at most the requested number");
+    assert_eq!(
+        world.rows("SELECT * FROM job_dispatch ORDER BY id").await,
+        before,
+        "a dry run changes nothing"
+    );
 
     let ids: BTreeSet<DispatchId> = told.iter().map(|stuck| stuck.dispatch_id).collect();
     assert_eq!(ids, by_the_leader(&world).await);

@@ -134,7 +134,7 @@ async fn expired_months_are_detached_for_the_archiver() {
     assert_eq!(
         world.number("SELECT count(*) FROM history_archive.events_y2020m01").await,
         1,
-        "with what is in it"
+        "with its rows"
     );
     assert!(remove(&world, "2020-03-01T00:00:00Z", HistoryExpiry::Detach).await.is_empty());
 }

@@ -20,9 +20,9 @@ async fn records(world: &Fixture, job: JobId, ages_hours: &[i32], status: &str) 
     let is_open = status == "PENDING";
     world
         .sql(&format!(
-            "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, created_at, available_at, claimable_at, completed_at,
+            "INSERT INTO job_dispatch (id, tenant_id, job_id, job_version, scheduled_for, created_at, available_at, claimable_at, completed_at,
                                        status, queue, triggered_by, scheduler_instance_id, term, args)
-             SELECT {ID_AT}, '{TENANT}', '{job}', r.at, r.at, r.at, CASE WHEN {is_open} THEN r.at END,
+             SELECT {ID_AT}, '{TENANT}', '{job}', 1, r.at, r.at, r.at, CASE WHEN {is_open} THEN r.at END,
                     CASE WHEN NOT {is_open} THEN r.at + interval '1 minute' END, '{status}', '{QUEUE}', 'scheduler',
                     gen_random_uuid(), 1, '{{}}'
              FROM (SELECT now() - a * interval '1 hour' AS at FROM unnest(ARRAY[{}]) AS a) AS r;
@@ -162,7 +162,7 @@ async fn ledger_stays_provable_after_retention() {
         let (dispatches, skips) = prune(&world, page).await;
         assert!(dispatches > 20 && skips > 5, "{dispatches} {skips}");
         let (all, unexplained) = dangling(&world).await;
-        assert!(all >= 2, "something points to what is gone");
+        assert!(all >= 2, "a row refers to a deleted row");
         assert_eq!(unexplained, 0, "in pages of {page}");
         let starts = "SELECT name, ledger_starts_at IS NULL, ledger_starts_at < now() - interval '30 days'
                       FROM scheduled_jobs ORDER BY name";
@@ -214,7 +214,7 @@ async fn pruning_and_ticks_do_not_block_each_other() {
     let other = world.db.client().await;
     let lock = format!("{BEGIN}; SELECT 1 FROM scheduled_jobs WHERE name = 'held' FOR NO KEY UPDATE");
     other.batch_execute(&lock).await.unwrap();
-    assert_eq!(prune(&world, 10).await, (1, 1), "what is held is left");
+    assert_eq!(prune(&world, 10).await, (1, 1), "locked rows are skipped");
     other.batch_execute("COMMIT").await.unwrap();
 
     // Before a page commits, ticks take other jobs; attempts of its jobs end afterwards.

@@ -183,5 +183,5 @@ async fn text_with_nul_is_rejected() {
     assert!(refused.as_ref().is_err_and(|error| !error.is_outage() && !error.is_retryable()), "{refused:?}");
     let open =
         format!("SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS' AND queue = '{QUEUE}'");
-    assert_eq!(world.number(&open).await, 1, "what removes NUL is the worker");
+    assert_eq!(world.number(&open).await, 1, "the worker removes NUL");
 }

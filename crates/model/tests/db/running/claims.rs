@@ -9,7 +9,7 @@ use test_support::fixture::{Fixture, QUEUE, TENANT, new_worker};
 use uuid::Uuid;
 
 fn names(claimed: &[Claimed]) -> Vec<&str> {
-    claimed.iter().map(|c| c.job_name.as_str()).collect()
+    claimed.iter().map(|c| c.job.name.as_str()).collect()
 }
 
 async fn waiting(world: &Fixture, name: &str, priority: i16, minutes: i32) {
@@ -53,7 +53,7 @@ async fn racing_workers_claim_every_dispatch_once() {
         })
         .collect();
     told.sort();
-    assert_eq!(stored, told, "the database says what the workers were told");
+    assert_eq!(stored, told, "the database agrees with the workers");
     let noted = "SELECT count(DISTINCT u.id) FROM worker_claims c CROSS JOIN unnest(c.dispatch_ids) AS u (id)
                  JOIN job_dispatch d ON d.id = u.id AND d.worker_id = c.worker_id";
     assert_eq!(world.number(noted).await, 2_000, "every running dispatch is named by a claim of its worker");
@@ -84,12 +84,19 @@ async fn run_that_is_not_due_waits() {
     waiting(&world, "due", 50, 1).await;
     waiting(&world, "later", 50, -60).await;
     let worker = world.worker().await;
-    assert_eq!(names(&world.claim(worker, 10).await), ["due"]);
     let mut conn = world.conn().await;
-    let wait = claims::next_claimable(&mut conn, &[QUEUE.to_owned()]).await.unwrap().unwrap();
-    assert!((3_500..=3_600).contains(&wait.as_secs()), "{wait:?}");
-    let elsewhere = claims::next_claimable(&mut conn, &["other".to_owned()]).await.unwrap();
-    assert_eq!(elsewhere, None);
+    let mut claim = async |queue: &str, limit: u32| {
+        let queues = [queue.to_owned()];
+        let last = TenantId(Uuid::max());
+        let wanted = ClaimRequest { worker, queues: &queues, limit, last, lease_ms: None };
+        let outcome = claims::claim_unlimited(&mut conn, &wanted).await.unwrap();
+        (names(&outcome.claimed).join(" "), outcome.next_claimable)
+    };
+    assert_eq!(claim("other", 10).await, (String::new(), None));
+    assert_eq!(claim(QUEUE, 1).await, ("due".to_owned(), None), "no slot is free");
+    let (claimed, wait) = claim(QUEUE, 1).await;
+    assert_eq!(claimed, "");
+    assert!((3_500..=3_600).contains(&wait.unwrap().as_secs()), "{wait:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,7 +151,7 @@ async fn offline_and_unknown_workers_claim_nothing() {
 async fn claim_returns_data_to_run_it() {
     let world = Fixture::new().await;
     let claimed = world.running("hourly").await;
-    assert_eq!((claimed.tenant_id, claimed.job_name.as_str(), claimed.attempt), (TENANT, "hourly", 1));
+    assert_eq!((claimed.tenant_id, claimed.job.name.as_str(), claimed.attempt), (TENANT, "hourly", 1));
     assert_eq!(claimed.args, serde_json::json!({}));
     assert_eq!((claimed.handler_type.as_str(), claimed.timeout.as_secs()), ("process", 60));
     assert_eq!(claimed.handler_config, serde_json::json!({"command": ["true"]}));
@@ -162,7 +169,8 @@ async fn paused_function_or_project_gives_no_runs() {
     let worker = world.worker().await;
     let mut conn = world.conn().await;
     let queues = [QUEUE.to_owned()];
-    let wanted = ClaimRequest { worker, queues: &queues, limit: 1, last: TenantId(Uuid::max()) };
+    let wanted =
+        ClaimRequest { worker, queues: &queues, limit: 1, last: TenantId(Uuid::max()), lease_ms: None };
     for switch in ["task_functions SET is_paused = %s WHERE name = 'noop'", "projects SET is_paused = %s"] {
         let switch = |on: &str| format!("UPDATE {}", switch.replace("%s", on));
         world.sql(&switch("true")).await;

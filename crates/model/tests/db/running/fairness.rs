@@ -16,8 +16,8 @@ async fn tenant(world: &Fixture, number: u128, waiting: usize) -> TenantId {
                  VALUES ('{id}', '{id}', 'noop', 'N', 'process', '{{\"command\": [\"true\"]}}');
              INSERT INTO scheduled_jobs (tenant_id, id, scope, project_id, name, task_function_id, job_type, schedule_config)
                  VALUES ('{id}', '{id}', 'project', '{id}', 'job', '{id}', 'interval', '{{\"hours\": 1}}');
-             INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, triggered_by, trigger_id, args)
-             SELECT u.id, '{id}', '{id}', u.at, u.at, u.at, '{QUEUE}', 'api', u.id, '{{}}'
+             INSERT INTO job_dispatch (id, tenant_id, job_id, job_version, scheduled_for, available_at, claimable_at, queue, triggered_by, trigger_id, args)
+             SELECT u.id, '{id}', '{id}', 1, u.at, u.at, u.at, '{QUEUE}', 'api', u.id, '{{}}'
              FROM (SELECT gen_random_uuid() AS id, now() - interval '1 hour' + n * interval '1 ms' AS at
                    FROM generate_series(1, {waiting}) AS n) AS u"
         ))
@@ -39,7 +39,8 @@ impl<'a> Claimer<'a> {
     async fn claim_once(&mut self, limit: u32) -> ClaimOutcome {
         let mut conn = self.world.conn().await;
         let queues = [QUEUE.to_owned()];
-        let wanted = ClaimRequest { worker: self.worker, queues: &queues, limit, last: self.last };
+        let wanted =
+            ClaimRequest { worker: self.worker, queues: &queues, limit, last: self.last, lease_ms: None };
         let looked = claims::claim_unlimited(&mut conn, &wanted).await.unwrap();
         self.last = looked.last;
         looked
@@ -137,7 +138,7 @@ async fn queued_and_finished_runs_are_not_claimable() {
     let pages =
         "SELECT pg_relation_size('job_dispatch_waiting_idx') / current_setting('block_size')::integer";
     // Autovacuum keeps rows of an old snapshot.
-    test_support::wait_for("nothing but the page that says so", PATIENCE, async || {
+    test_support::wait_for("the index has only its meta page", PATIENCE, async || {
         world.sql("REINDEX INDEX job_dispatch_waiting_idx").await;
         let pages = world.number(pages).await;
         if pages == 1 { Ok(()) } else { Err(format!("{pages} pages")) }

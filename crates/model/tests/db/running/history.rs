@@ -95,7 +95,7 @@ async fn history_is_paged_and_filtered() {
     assert_eq!(list(&world, &Filter { after: Some(first), ..oldest_first }, 10).await, [again]);
     let since = executions::by_id(&conn, TENANT, again).await.unwrap().unwrap().started_at;
     let late = Filter { since: Some(since), oldest_first: true, ..Filter::default() };
-    assert_eq!(list(&world, &late, 10).await, [again], "without what started before");
+    assert_eq!(list(&world, &late, 10).await, [again], "without earlier attempts");
     assert_eq!(list(&world, &of_dispatch, 10).await, [first]);
 }
 
@@ -159,7 +159,7 @@ async fn what_a_handler_tells_in_numbers_and_of_its_failure_is_kept_wherever_his
         for filter in [of_job, Filter::default()] {
             let listed = executions::list(&conn, TENANT, &filter, 10).await.unwrap();
             assert_eq!((listed[0].id, &listed[0].metrics), (id, &shown.metrics));
-            assert_eq!(listed[0].traceback, None, "lists leave out what may be long");
+            assert_eq!(listed[0].traceback, None, "lists omit long fields");
         }
     }
 }

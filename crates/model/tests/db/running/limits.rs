@@ -18,7 +18,7 @@ const RUNNING: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROG
 async fn claim_once(world: &Fixture, worker: WorkerId, limit: u32) -> ClaimOutcome {
     let mut conn = world.conn().await;
     let queues = [QUEUE.to_owned()];
-    let wanted = ClaimRequest { worker, queues: &queues, limit, last: TenantId(Uuid::nil()) };
+    let wanted = ClaimRequest { worker, queues: &queues, limit, last: TenantId(Uuid::nil()), lease_ms: None };
     claims::claim_limited(&mut conn, &wanted).await.unwrap()
 }
 
@@ -46,7 +46,7 @@ async fn limited_queue_gives_runs_up_to_its_room() {
     assert!(first.iter().all(|one| one.limited_queue.as_deref() == Some(QUEUE)));
     let other = world.worker().await;
     let second = claim_once(&world, other, 10).await.claimed;
-    assert_eq!(second.len(), 1, "what others run counts");
+    assert_eq!(second.len(), 1, "runs of other workers count");
     assert!(claim_once(&world, worker, 10).await.claimed.is_empty());
     complete(&world, &first).await;
     assert_eq!(claim_once(&world, other, 10).await.claimed.len(), 2);
@@ -129,6 +129,6 @@ async fn limits_and_pauses_combine() {
     assert_eq!(
         claim_once(&world, worker, 10).await.room_in,
         None,
-        "what runs is in the way, and no time helps"
+        "running runs fill the limit, and no wait time is known"
     );
 }

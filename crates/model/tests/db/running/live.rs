@@ -103,7 +103,7 @@ async fn live_output_is_deleted_after_the_end() {
     assert_eq!(
         retain::live(&mut world.conn().await, 10).await.unwrap(),
         1,
-        "its worker did not say that it is over"
+        "its worker did not report the end"
     );
     assert_eq!(world.number(ROWS).await, 0);
 }

@@ -23,7 +23,7 @@ async fn quota(world: &Fixture, quotas: &str) {
 
 async fn claim_once(world: &Fixture, worker: WorkerId, queues: &[&str], limit: u32) -> claims::ClaimOutcome {
     let queues: Vec<String> = queues.iter().map(|queue| (*queue).to_owned()).collect();
-    let wanted = ClaimRequest { worker, queues: &queues, limit, last: TenantId(Uuid::nil()) };
+    let wanted = ClaimRequest { worker, queues: &queues, limit, last: TenantId(Uuid::nil()), lease_ms: None };
     claims::claim_limited(&mut world.conn().await, &wanted).await.unwrap()
 }
 
@@ -138,7 +138,7 @@ async fn drain_survives_a_lost_lease() {
         let before = workers::Predecessor { worker_id: before, was_draining };
         (new.worker_id, workers::register(conn, &new, Some(before)).await.unwrap())
     };
-    assert!(!next(&mut conn, first, false).await.1, "it was not asked to");
+    assert!(!next(&mut conn, first, false).await.1, "no drain was requested");
     workers::set_drain(&mut conn, first, true).await.unwrap();
     // Requested while the process could not receive it.
     let (second, is_draining) = next(&mut conn, first, false).await;
@@ -157,7 +157,7 @@ async fn drain_survives_a_lost_lease() {
     assert_eq!(world.claim(fourth, 1).await.len(), 1);
     workers::unregister(&mut conn, second).await.unwrap();
     let stopped = "SELECT count(*) FROM events WHERE event_type = 'worker_stopped'";
-    assert_eq!(world.number(stopped).await, 1, "one that is gone stops only once");
+    assert_eq!(world.number(stopped).await, 1, "a removed worker stops only once");
 }
 
 /// The transaction names the tenant, as in the API.

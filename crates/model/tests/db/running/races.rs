@@ -18,7 +18,7 @@ async fn workers_ending_attempts_of_the_same_jobs_in_opposite_order_do_not_deadl
     let worker = world.worker().await;
     let mut of_each_job: [Vec<Claimed>; 3] = Default::default();
     for claimed in world.claim(worker, 1_000).await {
-        let job = ["one", "two", "three"].iter().position(|name| *name == claimed.job_name).unwrap();
+        let job = ["one", "two", "three"].iter().position(|name| *name == claimed.job.name).unwrap();
         of_each_job[job].push(claimed);
     }
     let mut one = world.conn().await;
@@ -40,6 +40,7 @@ async fn workers_ending_attempts_of_the_same_jobs_in_opposite_order_do_not_deadl
     drop((one, other));
     // A session reports its statistics before it ends.
     world.wait_for_count("the sessions have ended", ours, 0).await;
+    world.count_ends().await;
     let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
     assert_eq!(
         world.number(deadlocks).await,

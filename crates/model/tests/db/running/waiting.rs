@@ -122,7 +122,7 @@ async fn released_unstarted_run_can_still_expire() {
     let_time_pass(&world).await;
     assert!(has_expired(&world).await);
     let again = world.claim(worker, 2).await;
-    assert_eq!(again.len(), 1, "only what had begun is claimed");
+    assert_eq!(again.len(), 1, "only the started run is claimed");
     assert_eq!(again[0].dispatch_id, claimed[1].dispatch_id);
     assert_eq!(expire(&world).await.len(), 1);
     world.assert_counters_are_true().await;
@@ -287,7 +287,7 @@ async fn fleet_counts_workers_and_finds_oldest_run() {
         assert!((500.0..540.0).contains(&found.oldest_pending), "{found:?} of {one}");
     }
     for (claimable_at, what) in
-        [("now() + interval '1 h'", "its time is to come"), ("'infinity'", "it stands in line")]
+        [("now() + interval '1 h'", "its time is to come"), ("'infinity'", "the run is queued")]
     {
         world.sql(&format!("UPDATE job_dispatch SET claimable_at = {claimable_at}")).await;
         assert!(fleet().await.oldest_pending.abs() < f64::EPSILON, "{what}");
@@ -303,7 +303,7 @@ async fn unserved_queue_is_reported_once() {
         world.runs(job.id).queue(queue).count(2).insert().await;
     }
     assert_eq!(record_unserved(&world).await, (vec!["a".into(), "b".into()], vec![]));
-    assert_eq!(record_unserved(&world).await, (vec![], vec![]), "it is known");
+    assert_eq!(record_unserved(&world).await, (vec![], vec![]), "the queue is recorded already");
     assert!(expiry::pending_work(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().is_noted());
     let since = "SELECT count(*) FROM unserved_queues WHERE since < now() - interval '50 seconds'";
     assert_eq!(world.number(since).await, 2);

@@ -87,7 +87,7 @@ const COLUMNS: &[Column<Function>] = &[
     Column::new("HANDLER", |function| function.handler_type.clone()),
     Column::wide("RUNS", |function| or_dash(runs(&function.handler_config))),
     Column::new("QUEUE", |function| function.queue.clone()),
-    Column::new("timed_out", |function| format!("{}s", function.default_timeout_seconds)),
+    Column::new("TIMEOUT", |function| format!("{}s", function.default_timeout_seconds)),
     Column::new("ATTEMPTS", |function| {
         or_dash(function.retry_policy.as_ref().map(|policy| policy.max_attempts))
     }),

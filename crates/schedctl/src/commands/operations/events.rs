@@ -20,7 +20,7 @@ use crate::output::{neutral, print_notice};
 use crate::values::{at_least_one, duration, id};
 
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Consecutive failures.
+/// Maximum number of consecutive failures.
 const TRIES: u32 = 30;
 
 #[derive(Debug, Subcommand)]

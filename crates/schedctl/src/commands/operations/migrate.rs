@@ -1,6 +1,6 @@
 //! `migrate`: the database schema. The commands connect to the database, because they must work
-//! without the API. A revert drops data, so it prompts; without a terminal it requires `--yes`.
-//! Each migration is one transaction.
+//! without the API. A revert drops data, so it prompts; without a terminal it continues and prints
+//! a notice. Each migration is one transaction.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use crate::failure::{CommandResult, failure};
 use crate::output::{neutral, print_notice};
 
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Consecutive failures.
+/// Maximum number of consecutive failures.
 const TRIES: u32 = 30;
 
 pub(crate) async fn run(args: LogsArgs, session: &Session) -> CommandResult {

@@ -57,7 +57,7 @@ async fn messages_get_dispatches_as_there_is_room_and_their_fates_are_noted() {
         leader.records("SELECT count(*) FROM notification_deliveries WHERE status = 'sending'").await,
         ["(1)"]
     );
-    assert_eq!(messages(&leader).await.len(), 3, "what fails to be told is not told");
+    assert_eq!(messages(&leader).await.len(), 3, "a failed delivery causes no message");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +106,7 @@ async fn what_waits_for_too_long_is_given_up_and_ends_that_the_stream_passed_ove
         "SELECT status, attempts, error_class FROM notification_deliveries ORDER BY dispatch_id, id";
     let before = leader.records(messages).await;
     run(&mut Notify::with_limits(leader.scope.clone(), full)).await;
-    assert_eq!(leader.records(messages).await, before, "the stream may tell yet");
+    assert_eq!(leader.records(messages).await, before, "the stream may still report the ends");
     leader
         .sql(
             "UPDATE notification_deliveries

@@ -11,7 +11,7 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
     ends(&leader, "nightly", "COMPLETED").await;
     ends(&leader, "nightly", "PENDING").await;
     settle(&leader).await;
-    assert_eq!(messages(&leader).await, Vec::<String>::new(), "neither a success nor what is tried again");
+    assert_eq!(messages(&leader).await, Vec::<String>::new(), "neither a success nor a retry");
 
     ends(&leader, "nightly", "FAILED").await;
     ends(&leader, "hourly", "DEAD_LETTER").await;
@@ -73,6 +73,26 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
     assert_eq!(leader.records(body).await, ["(failure,default,FAILED,2,\"exit code 3\",0,t,bad,t,t)"]);
 }
 
+/// The failure is in no event of the table `events`: as in production, only history has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn success_after_a_failure_in_history_is_a_recovery() {
+    let leader = leader().await;
+    rule(&leader, "all", "recovery", ("", "")).await;
+    for (job, table) in [("nightly", "job_execution_log"), ("hourly", "maintenance.job_execution_log")] {
+        leader
+            .sql(&format!(
+                "INSERT INTO {table} (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
+                                      completed_at, duration_ms, claim_token, triggered_by)
+                 SELECT gen_random_uuid(), tenant_id, id, gen_random_uuid(), 1, 'FAILED', now(), now(), now(), 0, 1, 'schedule'
+                 FROM scheduled_jobs WHERE name = '{job}'"
+            ))
+            .await;
+        ends(&leader, job, "COMPLETED").await;
+    }
+    settle(&leader).await;
+    assert_eq!(messages(&leader).await, ["(all,recovery,nightly)", "(all,recovery,hourly)"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_is_about_its_job_its_project_and_what_happens_while_it_is_active() {
     let leader = leader().await;
@@ -93,7 +113,7 @@ async fn a_rule_is_about_its_job_its_project_and_what_happens_while_it_is_active
     assert_eq!(
         messages(&leader).await,
         ["(job,failure,hourly)", "(project,failure,hourly)", "(project,failure,nightly)"],
-        "nothing that was before the rules"
+        "no event from before the rules"
     );
     leader.sql("UPDATE notification_channels SET is_active = false").await;
     ends(&leader, "hourly", "FAILED").await;

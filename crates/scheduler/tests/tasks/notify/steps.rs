@@ -129,7 +129,7 @@ async fn what_is_too_much_for_one_step_is_told_in_smaller_ones() {
     }
     let mut task = Notify::with_limits(leader.scope.clone(), Limits { events: 16, ..LIMITS });
     let mut failed = 0;
-    wait_for("everything to be told", PATIENCE, async || {
+    wait_for("all messages exist", PATIENCE, async || {
         failed += u32::from(task.run_once().await.is_err());
         match leader.number("SELECT count(*) FROM notification_deliveries").await {
             9 => Ok(()),

@@ -16,8 +16,8 @@ use crate::handlers::LiveEvent;
 const ATTEMPT_BYTES: usize = 64 * 1024;
 /// Maximum bytes of all attempts between two writes.
 const ALL_BYTES: usize = 4 * 1024 * 1024;
-/// Of one attempt between two writes. A further piece is appended to the latest piece of its stream
-/// and loses its order relative to other streams.
+/// Maximum pieces of one attempt between two writes. A further piece is appended to the latest
+/// piece of its stream and loses its order relative to other streams.
 const PIECES: usize = 64;
 /// Latest output that the database keeps of a running attempt.
 const KEPT_BYTES: usize = 256 * 1024;

@@ -80,7 +80,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Also removes their checksums. Returns the removed names.
+    /// Removes all but the newest `keep` backups with their checksums. Returns the names of the
+    /// removed backups.
     pub(super) async fn keep_newest(&self, keep: u32) -> io::Result<Vec<String>> {
         let mut names = self.names(SUFFIX).await?;
         names.sort_unstable();

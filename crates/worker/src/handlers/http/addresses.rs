@@ -45,7 +45,7 @@ const NAMED_V6: &[([u16; 8], u8, &str)] = &[
     ([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, "a multicast"),
 ];
 
-/// Words before "address".
+/// The kind of a non-public address, as words before "address".
 pub(super) fn refusal(address: IpAddr) -> Option<&'static str> {
     match address.to_canonical() {
         IpAddr::V4(v4) => {

@@ -38,14 +38,14 @@ impl FromIterator<AllowEntry> for AllowList {
 }
 
 impl AllowList {
-    /// For every address of the name.
+    /// Whether functions may call every address of the name, on this port.
     pub(super) fn has_host(&self, name: &str, port: u16) -> bool {
         self.0
             .iter()
             .any(|entry| entry.is_for(port) && matches!(&entry.what, Allowed::Host(host) if host == name))
     }
 
-    /// By the name or by all addresses.
+    /// Whether an entry with this port allows the target, by its name or by all of its addresses.
     pub(super) fn names_port(&self, name: Option<&str>, addresses: &[IpAddr], port: u16) -> bool {
         let with_port = Self(self.0.iter().filter(|entry| entry.port == Some(port)).cloned().collect());
         name.is_some_and(|name| with_port.has_host(name, port))

@@ -14,10 +14,10 @@ use uuid::Uuid;
 
 /// Further endpoints have no breaker.
 const MAX_ENDPOINTS: usize = 10_000;
-/// Of other calls during a probe: the usual upper bound of a connect.
+/// Wait of other calls during a probe: the usual upper bound of a connect.
 const PROBE_PAUSE: Duration = Duration::from_secs(5);
 
-/// Without a failure for this long, and for twice the cooldown.
+/// An endpoint without a failure for this long, and for twice its cooldown, is forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 
 /// An endpoint, as seen by a tenant.

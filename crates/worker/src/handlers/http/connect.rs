@@ -103,7 +103,7 @@ impl Trust {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// To the first address that accepts. The caller bounds the time.
+/// Connects to the first address that accepts. The caller bounds the time.
 pub(super) async fn open(
     url: &Url,
     addresses: &[SocketAddr],

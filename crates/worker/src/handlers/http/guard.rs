@@ -1,9 +1,10 @@
 //! Decides, right before a connection is opened, which addresses it may use.
 //!
-//! The connection uses exactly the checked addresses, so a later change of the name has no effect
-//! (DNS rebinding). A name with any refused address is refused completely, because otherwise the
-//! choice of the address would be random. The port must be permitted, and the target must not be
-//! the scheduler's own database ([`super::own_database`]).
+//! Literals and names pass the same check, on the only path from a URL to an address. The
+//! connection uses exactly the checked addresses, so a later change of the name has no effect (DNS
+//! rebinding). A name with any refused address is refused completely, because otherwise the choice
+//! of the address would be random. The port must be permitted, and the target must not be the
+//! scheduler's own database ([`super::own_database`]).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -82,7 +82,7 @@ fn is_of_this_machine(address: IpAddr, port: u16) -> bool {
     address.is_loopback() || address.is_unspecified() || is_own(SocketAddr::new(address, port))
 }
 
-/// Also the IPv4 addresses that an address leads to, or led to historically.
+/// An address, and the IPv4 addresses that it leads to, or led to historically.
 fn equivalent_addresses(address: IpAddr) -> impl Iterator<Item = IpAddr> {
     let translated = match address.to_canonical() {
         // IPv4-compatible and translated addresses: the last 32 bits after 64 zero bits.

@@ -9,7 +9,7 @@ use super::super::storable;
 use super::super::{CapturedOutput, ErrorClass, Outcome, Report};
 use super::exchange::Response;
 
-/// Of a response with picked values.
+/// Longest response from which values are picked, in bytes.
 const MAX_PICKED_FROM: usize = 1024 * 1024;
 /// A connection can be reused if its response was read to the end.
 const MIN_READ: usize = 64 * 1024;
@@ -126,7 +126,7 @@ fn brief(word: &str) -> String {
     word.chars().filter(char::is_ascii_graphic).take(20).collect()
 }
 
-/// In seconds, or a time by the server's own clock.
+/// The wait that the server requests: seconds, or a time by the server's own clock.
 fn retry_after(config: &HttpConfig, response: &Response) -> Option<Duration> {
     let wanted = response.retry_after.as_deref()?;
     let wait = if wanted.bytes().all(|byte| byte.is_ascii_digit()) && !wanted.is_empty() {

@@ -6,7 +6,7 @@ use hmac::digest::InvalidLength;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-/// One signature per key.
+/// The value of `webhook-signature`: one signature per key, in their order.
 pub(super) fn signatures(
     keys: &[Vec<u8>],
     id: &str,

@@ -2,15 +2,15 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// Regardless of the resolver.
+/// Names that mean the machine itself, regardless of the resolver.
 pub(super) fn is_local_name(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
     matches!(last, "localhost" | "localdomain")
         || matches!(name, "ip6-localhost" | "ip6-loopback" | "broadcasthost")
 }
 
-/// Connecting a datagram socket only looks up the route, and the route to an own address starts at
-/// that address. No packet is sent.
+/// Whether an address belongs to this machine. Connecting a datagram socket only looks up the
+/// route, and the route to an own address starts at that address. No packet is sent.
 pub(super) fn is_own(address: SocketAddr) -> bool {
     let unspecified = match address {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::oneshot;
+use super::context::Ctx;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Count(Arc<AtomicUsize>);
@@ -15,24 +15,23 @@ impl Count {
     }
 }
 
-/// Held until the handler has completely ended.
+/// Held until the handler has completely ended. Its drop ends [`Ctx::gone`].
 #[derive(Debug)]
 pub(super) struct Alive {
     count: Count,
-    _gone: oneshot::Sender<std::convert::Infallible>,
+    ctx: Ctx,
 }
 
 impl Alive {
-    /// The receiver resolves when the guard is dropped.
-    pub(super) fn new(count: &Count) -> (Self, oneshot::Receiver<std::convert::Infallible>) {
-        let (gone, when_gone) = oneshot::channel();
+    pub(super) fn new(count: &Count, ctx: Ctx) -> Self {
         count.0.fetch_add(1, Ordering::AcqRel);
-        (Self { count: count.clone(), _gone: gone }, when_gone)
+        Self { count: count.clone(), ctx }
     }
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
+        self.ctx.leave();
         self.count.0.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::super::capture::{Capture, CapturedOutput};
 use super::super::metrics::{MetricError, Metrics};
 use super::super::{Execution, storable};
+use crate::attempt::stops::LazyToken;
 
 /// The context of one attempt. Clones share it.
 #[derive(Clone)]
@@ -26,7 +27,9 @@ struct Inner {
     deadline: Instant,
     /// When a thread first ran the handler.
     began: OnceLock<Instant>,
-    stop: CancellationToken,
+    stop: LazyToken,
+    /// The handler has completely ended.
+    gone: LazyToken,
     log: Mutex<Capture>,
     /// Metrics, and the reason of the first rejection.
     metrics: Mutex<(Metrics, Option<MetricError>)>,
@@ -41,7 +44,8 @@ impl Ctx {
             config,
             deadline,
             began: OnceLock::new(),
-            stop: CancellationToken::new(),
+            stop: LazyToken::default(),
+            gone: LazyToken::default(),
             log: Mutex::new(Capture::new(limit)),
             metrics: Mutex::default(),
         }))
@@ -53,6 +57,24 @@ impl Ctx {
 
     pub(super) fn began(&self) -> Option<Instant> {
         self.0.began.get().copied()
+    }
+
+    pub(super) fn stop(&self) {
+        self.0.stop.cancel();
+    }
+
+    fn token(&self) -> &CancellationToken {
+        self.0.stop.token_or(CancellationToken::new)
+    }
+
+    /// Records that the handler has completely ended.
+    pub(super) fn leave(&self) {
+        self.0.gone.cancel();
+    }
+
+    /// Waits until the handler has completely ended.
+    pub(super) async fn gone(&self) {
+        self.0.gone.token_or(CancellationToken::new).cancelled().await;
     }
 
     pub(super) fn config(&self) -> &NativeConfig {
@@ -126,7 +148,7 @@ impl Ctx {
     /// The handler then has its grace period (`grace_seconds`) to return. Use it in
     /// `tokio::select!` beside the work.
     pub async fn cancelled(&self) {
-        self.0.stop.cancelled().await;
+        self.token().cancelled().await;
     }
 
     /// Whether the attempt must stop. Blocking handlers check this between steps.
@@ -138,7 +160,7 @@ impl Ctx {
     /// The token behind [`Ctx::cancelled`].
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
-        self.0.stop.clone()
+        self.token().clone()
     }
 
     /// When the attempt times out, on this machine's monotonic clock.

@@ -67,6 +67,11 @@ impl HandlerError {
         self.class.as_str()
     }
 
+    /// Replaces the source by its text. Code of users writes the text.
+    pub(super) fn described(self) -> Self {
+        Self { source: describe(self.source.as_ref()).into(), ..self }
+    }
+
     pub(super) fn into_parts(self) -> (ErrorClass, RetryHint, String) {
         (self.class, self.again, describe(self.source.as_ref()))
     }

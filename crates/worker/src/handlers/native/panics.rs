@@ -23,7 +23,7 @@ struct PanicSite {
 }
 
 #[derive(Debug)]
-pub(super) struct Panic {
+pub(crate) struct Panic {
     pub(super) message: String,
     /// Present if `RUST_BACKTRACE` requests it.
     pub(super) backtrace: Option<String>,

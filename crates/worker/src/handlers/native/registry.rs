@@ -22,13 +22,13 @@ use super::panics::{self, Panic};
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     Returned { result: Option<Value>, note: Option<String> },
     Failed(HandlerError),
     Panicked(Panic),
 }
 
-pub(super) type Run = Pin<Box<dyn Future<Output = Ending> + Send>>;
+pub(crate) type Run = Pin<Box<dyn Future<Output = Ending> + Send>>;
 
 /// It holds the [`Alive`] until it has completely ended.
 pub(super) type Handler = Arc<dyn Fn(Ctx, Alive) -> Run + Send + Sync>;
@@ -153,7 +153,8 @@ fn read_args<A: DeserializeOwned>(args: &Value) -> Result<A, HandlerError> {
 fn ending<R: Serialize, E: Into<HandlerError>>(returned: Result<R, E>) -> Ending {
     let value = match returned {
         Ok(value) => value,
-        Err(error) => return Ending::Failed(error.into()),
+        // Here, on the threads of handlers, where panics are caught.
+        Err(error) => return Ending::Failed(error.into().described()),
     };
     let unstored = |problem: &dyn fmt::Display| Ending::Returned {
         result: None,

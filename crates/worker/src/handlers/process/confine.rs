@@ -15,7 +15,8 @@ use sched_model::domain::handler_config::ProcessConfig;
 use super::cgroups::Entrance;
 use super::users::Identity;
 
-/// Of a program of another user, entered with that user's rights, which the worker need not have.
+/// The first working directory of a program of another user, entered with that user's rights, which
+/// the worker need not have.
 #[derive(Debug)]
 pub(super) enum Directory {
     /// Opened before it was given to the user.
@@ -48,7 +49,7 @@ impl Confinement {
         Ok(Self { other_user, no_new_privs: config.no_new_privs, entrance })
     }
 
-    /// Allocates nothing and takes no lock.
+    /// Applies the confinement to the calling process. Allocates nothing and takes no lock.
     pub(super) fn enforce(&self) -> io::Result<()> {
         // First, while the process still has the worker's rights.
         self.entrance.enter()?;

@@ -24,7 +24,7 @@ use sched_runtime::monotonic_clock::monotonic;
 
 pub(super) const WORK: &str = "work";
 
-/// Unused for this long.
+/// A spare that was unused for this long is removed.
 const UNWANTED_AFTER: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
@@ -93,8 +93,9 @@ impl DirPool {
 }
 
 impl InUse {
-    /// Conditions: other attempts are running, `path` is still the directory that is open as
-    /// `folder`, and it contains only an empty working directory.
+    /// Keeps the directory at `path` for reuse and returns whether it did. Conditions: other
+    /// attempts are running, `path` is still the directory that is open as `folder`, and it
+    /// contains only an empty working directory.
     pub(super) fn store(&self, path: &Path, folder: &impl AsFd) -> bool {
         let others = self.0.in_use.load(Ordering::Relaxed).saturating_sub(1);
         if self.0.spares().len() >= others {

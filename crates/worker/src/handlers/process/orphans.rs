@@ -23,22 +23,24 @@ use super::attempts::{self, Attempt};
 use super::cgroups::AttemptGroups;
 use super::procfs::{self, Identity, Stat};
 
-/// Read from `/proc`.
+/// Marks every process of an attempt. This module reads it from `/proc`.
 pub(super) const ATTEMPT_MARK: &str = "SCHED_ATTEMPT_ID";
-/// Distinguishes orphans of dead workers from those of live workers.
+/// Names the worker process of an attempt. It distinguishes orphans of dead workers from those of
+/// live workers.
 pub(super) const WORKER_MARK: &str = "SCHED_WORKER_PROCESS";
 
-/// While killed processes die, two seconds in total. Most die in well under one millisecond.
+/// Pauses between checks while killed processes die, two seconds in total. Most die in well under
+/// one millisecond.
 const PAUSES_MS: [u64; 12] = [1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// For the rest of the life of this process.
+/// Makes this process, instead of init, adopt the orphans below it, for the rest of its life.
 pub(super) fn adopt_orphans() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_child_subreaper(true)?;
     Ok(())
 }
 
-/// Of this worker process and installation.
+/// The value of [`WORKER_MARK`] for this worker process and installation.
 pub(super) fn mark_of_this_process(installation: &str) -> String {
     let own = own_pid();
     mark(
@@ -56,7 +58,8 @@ fn own_pid() -> i32 {
     nix::unistd::getpid().as_raw()
 }
 
-/// Returns their number. Only workers of this installation on this machine.
+/// Kills every process that a dead worker of this installation started on this machine, and returns
+/// their number. Processes of other installations are never touched.
 pub(super) fn kill_orphans_of_dead_workers(own_mark: &str) -> usize {
     let mut killed = 0;
     for stat in procfs::all().into_iter().filter_map(procfs::stat) {
@@ -68,7 +71,7 @@ pub(super) fn kill_orphans_of_dead_workers(own_mark: &str) -> usize {
     killed
 }
 
-/// On this machine and of this installation.
+/// Whether a mark names a dead worker of this machine and installation.
 pub(super) fn is_mark_of_dead_worker(mark: &str, own_mark: &str) -> bool {
     is_of_dead_worker(mark, own_mark, procfs::stat)
 }
@@ -136,7 +139,7 @@ fn owner(orphan: &Orphan, running: &[Attempt]) -> Option<Uuid> {
     }
 }
 
-/// Includes their descendants. Reaps the zombies among all orphans.
+/// The living orphans of an attempt and their descendants. Reaps the zombies among all orphans.
 pub(super) fn of(attempt_id: Uuid) -> Vec<Identity> {
     // The kernel makes orphans children of the first thread, and other threads start the programs.
     let adopted = || procfs::adopted(own_pid());
@@ -210,7 +213,7 @@ pub(super) fn send(to: Identity, signal: Signal) -> bool {
     is_still_it && kill(Pid::from_raw(to.pid), signal).is_ok()
 }
 
-/// Repeats until there are no more. Returns the survivors.
+/// Kills the orphans of an attempt until there are no more. Returns the survivors.
 pub(super) async fn kill_all_of(attempt_id: Uuid) -> Vec<Identity> {
     for pause in PAUSES_MS {
         let strays = of(attempt_id);
@@ -226,7 +229,7 @@ pub(super) async fn kill_all_of(attempt_id: Uuid) -> Vec<Identity> {
     of(attempt_id)
 }
 
-/// Returns the survivors.
+/// Kills every process in the control groups of an attempt. Returns the survivors.
 pub(super) async fn kill_all_in(cgroup: &AttemptGroups) -> Vec<Identity> {
     for pause in PAUSES_MS {
         // Kill before listing: the kernel's kill of the group misses no process, a list may.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Uid};
 
-/// With the rights of the owner.
+/// Accesses files with the rights of their owner.
 ///
 /// The supplementary groups remain the worker's, so a reader must check the owner of the files.
 #[cfg(target_os = "linux")]

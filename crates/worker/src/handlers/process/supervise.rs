@@ -80,7 +80,7 @@ pub(super) async fn until_it_ends(
     Ending::Stopped { reason, killed, status }
 }
 
-/// Without a deadline, until the process and all survivors are gone.
+/// Waits, without a deadline, until the process and all survivors are gone.
 async fn wait_until_ended(running: &mut Running) {
     // The caller waits again and gets the same result.
     if running.wait().await.is_err() {

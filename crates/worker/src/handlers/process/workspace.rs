@@ -38,7 +38,7 @@ pub(super) struct WorkspaceRoot<'a> {
     pub(super) spares: &'a Arc<DirPool>,
 }
 
-/// Of a running attempt.
+/// The private directory of a running attempt.
 #[derive(Debug)]
 pub(super) struct Workspace {
     path: PathBuf,
@@ -50,7 +50,7 @@ pub(super) struct Workspace {
     /// If it is not the worker's user.
     owner: Option<(Uid, Gid)>,
     is_gone: bool,
-    /// Right after it was filled, if the worker owns it.
+    /// State of the directory right after it was filled, if the worker owns it.
     filled: Option<Snapshot>,
     in_use: InUse,
 }
@@ -114,7 +114,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Of a function without `cwd`.
+    /// The working directory of a function without `cwd`.
     pub(super) fn work(&self) -> PathBuf {
         self.path.join(WORK)
     }
@@ -182,7 +182,8 @@ impl Workspace {
         left
     }
 
-    /// Only if the program left it unchanged. Returns whether it is kept.
+    /// Keeps the directory for another attempt if the program left it unchanged. Returns whether it
+    /// is kept.
     fn store_in_pool(&mut self) -> bool {
         // Other systems cannot find all surviving processes.
         if !cfg!(target_os = "linux") {
@@ -218,7 +219,7 @@ impl Drop for Workspace {
     }
 }
 
-/// Only if their worker is dead. Returns their number.
+/// Removes private directories below `root` whose worker is dead. Returns their number.
 pub(super) fn remove_directories_of_dead_workers(root: &Path, own_mark: &str) -> io::Result<usize> {
     let mut removed = 0;
     for entry in fs::read_dir(root)? {
@@ -238,7 +239,8 @@ fn is_of_dead_worker(path: &Path, own_mark: &str) -> Option<bool> {
     is_folder.then(|| orphans::is_mark_of_dead_worker(&worker.replace('_', ":"), own_mark))
 }
 
-/// With the rights of its owner: a user who forges such a name loses only own files.
+/// Removes the directory with the rights of its owner: a user that forges such a name loses only own
+/// files.
 fn remove_left(path: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     if metadata.uid() == nix::unistd::geteuid().as_raw() {

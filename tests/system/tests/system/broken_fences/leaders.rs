@@ -11,7 +11,7 @@ const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = '
 
 /// A scheduler is in the middle of a tick: it waits to insert dispatches.
 const IN_TICK: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sched-scheduler'
-    AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO job_dispatch%'";
+    AND wait_event_type = 'Lock' AND query LIKE '-- Runs from the parameters.%'";
 
 /// For a tick that waits longer than leases last.
 const PATIENT: (&str, &str) = ("DATABASE_LOCK_TIMEOUT", "20s");
@@ -166,7 +166,7 @@ async fn lose_the_network(broken: &str) -> Vec<String> {
         found.push(format!("1: two schedulers hold themselves for the leader: [{roles:?}]"));
     }
     proxy.clear();
-    wait_for("the first to stand by", PATIENCE, async || {
+    wait_for("the first scheduler becomes a standby", PATIENCE, async || {
         let status = system.scheduler_status(first).await;
         if status["role"] == "standby" { Ok(()) } else { Err(status.to_string()) }
     })

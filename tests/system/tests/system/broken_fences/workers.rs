@@ -23,8 +23,9 @@ async fn loser_ended(system: &Installation) {
     .await;
 }
 
-/// Two workers claim the same dispatch: both select it before either writes. The lock that would
-/// make one skip it is removed in both cases, so that only the status check remains.
+/// Two workers claim the same dispatch: both select it before either writes. The turn
+/// and the lock that would keep one from it are removed in both cases, so that only the status
+/// check remains.
 async fn claim_at_once(broken: &str) -> Vec<String> {
     let mut system = Installation::with(1, 0).await;
     let effects = Effects::new();
@@ -62,11 +63,11 @@ async fn claim_at_once(broken: &str) -> Vec<String> {
 async fn claim_status() {
     let case = Case {
         fence: "claim_status",
-        provoked_by: "two workers that pick the same dispatch before either writes (row lock away in both)",
+        provoked_by: "two workers that pick the same dispatch before either writes (turn and row lock away in both)",
         finding: "effects: two effects of one dispatch overlap",
     };
-    case.holds(&claim_at_once("claim_lock").await);
-    case.is_found(&claim_at_once("claim_lock,claim_status").await);
+    case.holds(&claim_at_once("claim_turn,claim_lock").await);
+    case.is_found(&claim_at_once("claim_turn,claim_lock,claim_status").await);
 }
 
 /// Two workers claim from a queue with a limit of one: each is held in its claim until the other
@@ -100,14 +101,11 @@ async fn claim_under_a_limit(broken: &str) -> Vec<String> {
     // count of running dispatches.
     holder.batch_execute("BEGIN; SELECT FROM queue_usage FOR UPDATE").await.unwrap();
     system.execute("UPDATE queues SET is_paused = false").await;
-    let held = if broken.is_empty() {
-        "-- Waits for whoever is claiming"
-    } else {
-        "-- As claim, of queues with limits"
-    };
+    // A part of claims_limited_lock.sql, or of the beginning of claim_limited.sql.
+    let held = if broken.is_empty() { "FOR UPDATE OF u" } else { "$3::uuid[] AS tenants" };
     let both = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sched-worker'
-         AND wait_event_type = 'Lock' AND starts_with(query, '{held}')"
+         AND wait_event_type = 'Lock' AND position('{held}' IN query) > 0"
     );
     system.wait_count("two claims from one queue", &both, 2).await;
     holder.batch_execute("ROLLBACK").await.unwrap();

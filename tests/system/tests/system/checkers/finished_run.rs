@@ -52,6 +52,20 @@ const DAMAGES: &[(&str, &str)] = &[
          SELECT tenant_id, job_id, scheduled_for, scheduled_for, 1, 'paused_job', trigger_id FROM job_dispatch WHERE trigger_id = '{d}'",
     ),
     ("8: no dispatch is open at the end", "UPDATE job_dispatch SET status = 'PENDING', completed_at = NULL, available_at = now(), claimable_at = now() WHERE id = '{d}'"),
+    ("5: each batch of ends is counted", "DELETE FROM witness.counts WHERE batch_id = (SELECT id FROM run_end_batches LIMIT 1)"),
+    ("5: each batch of ends is counted", "INSERT INTO witness.counts SELECT * FROM witness.counts LIMIT 1"),
+    ("5: each batch of ends is counted", "DELETE FROM run_end_batches WHERE '{d}' = ANY (dispatch_ids)"),
+    (
+        "5: no end and no opened run waits",
+        "INSERT INTO uncounted_ends (tenant_id, transaction_id, batch_id, created_at)
+         SELECT tenant_id, transaction_id, id, created_at FROM run_end_batches LIMIT 1",
+    ),
+    (
+        "5: no end and no opened run waits",
+        "INSERT INTO uncounted_openings (tenant_id, job_id, opened, opened_at) SELECT tenant_id, id, 1, now() FROM scheduled_jobs WHERE id = '{j}'",
+    ),
+    ("5: last_run_at is the begin", "UPDATE scheduled_jobs SET last_run_at = last_run_at - interval '1 ms' WHERE id = '{j}'"),
+    ("5: last_run_at is the begin", "UPDATE scheduled_jobs SET last_run_at = NULL WHERE id = '{j}'"),
     ("11: every accepted trigger is a dispatch", "INSERT INTO run.answers (action, status, id, key) VALUES ('trigger', 202, '{d}', 'k')"),
     (
         "11: one key is one dispatch",
@@ -85,6 +99,27 @@ const DAMAGES: &[(&str, &str)] = &[
     ("events: a follower of the stream", "INSERT INTO run.stream (message, position) VALUES ('open', '0.0.0.0'), ('until', '0.ffffffff.ffffffff.0')"),
     ("events: a follower gets no", "INSERT INTO run.stream (message, position, event_type) VALUES ('event', '0.1.1.0', 'x')"),
     ("events: a follower gets them in the order", "INSERT INTO run.stream (message, position, event_type) VALUES ('event', '0.2.1.0', 'x'), ('event', '0.1.1.0', 'x')"),
+    ("events: the stream has one start", "DELETE FROM run_start_batches WHERE '{d}' = ANY (dispatch_ids)"),
+    (
+        "events: the stream has one start",
+        "UPDATE run_start_batches SET attempts[array_position(dispatch_ids, '{d}')] = 7 WHERE '{d}' = ANY (dispatch_ids)",
+    ),
+    ("events: the stream has one end", "DELETE FROM run_end_batches WHERE '{d}' = ANY (dispatch_ids)"),
+    (
+        "events: the stream has one end",
+        "UPDATE run_end_batches SET outcomes[array_position(dispatch_ids, '{d}')] = 'FAILED' WHERE '{d}' = ANY (dispatch_ids)",
+    ),
+    ("events: the stream has one loss", "UPDATE job_execution_log SET status = 'LOST' WHERE dispatch_id = '{d}'"),
+    ("events: the stream has one loss", "{loss}"),
+    ("events: the stream has one loss", "{lost}; {loss}"),
+    (
+        "events: the start of an attempt precedes",
+        "UPDATE run_start_batches SET transaction_id = (transaction_id::text::bigint + 1000000)::text::xid8 WHERE '{d}' = ANY (dispatch_ids)",
+    ),
+    (
+        "events: the start of an attempt precedes",
+        "{lost}; UPDATE run_start_batches SET transaction_id = (transaction_id::text::bigint + 1000000)::text::xid8 WHERE '{d}' = ANY (dispatch_ids)",
+    ),
     ("events: the stream continues", "INSERT INTO run.stream (message) VALUES ('reset')"),
 ];
 
@@ -95,9 +130,13 @@ const NO_DAMAGES: &[&str] = &[
     "{lost}; INSERT INTO run.pooled VALUES ('worker-0'); {fault}'pooler', 'pgbouncer', l.started_at, l.started_at FROM run.lost l",
 ];
 
-const LOST: &str = "UPDATE job_execution_log SET status = 'LOST' WHERE dispatch_id = '{d}';
+const LOST: &str = "UPDATE job_execution_log SET status = 'LOST' WHERE dispatch_id = '{d}'; {loss};
+    UPDATE run_end_batches SET outcomes[array_position(dispatch_ids, '{d}')] = 'LOST' WHERE '{d}' = ANY (dispatch_ids);
     INSERT INTO run.faults (kind, target, began, ended, process)
     SELECT 'start', 'worker-0', l.started_at - interval '1 hour', l.started_at - interval '1 hour', l.process_id FROM run.lost l";
+const LOSS: &str = "INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
+    SELECT tenant_id, project_id, job_id, dispatch_id, 'schedule_execution_lost', jsonb_build_object('attempt', attempt)
+    FROM job_execution_log WHERE dispatch_id = '{d}'";
 const FAULT: &str = "INSERT INTO run.faults (kind, target, began, ended) SELECT ";
 
 /// Each damage is rolled back, so the next one finds a sound run.
@@ -113,7 +152,8 @@ async fn checks_of_a_finished_run_can_fail_each_of_them() {
     system
         .execute("UPDATE scheduled_jobs SET is_paused = true, pause_reason = 'the end' WHERE name = 'a'")
         .await;
-    let settled = "SELECT (NOT EXISTS (SELECT FROM job_dispatch WHERE completed_at IS NULL) AND NOT EXISTS (SELECT FROM job_ends))::integer";
+    let settled = "SELECT (NOT EXISTS (SELECT FROM job_dispatch WHERE completed_at IS NULL) AND NOT EXISTS (SELECT FROM job_ends)
+        AND NOT EXISTS (SELECT FROM uncounted_ends) AND NOT EXISTS (SELECT FROM uncounted_openings))::integer";
     system.wait_count("everything to end", settled, 1).await;
     for mut process in system.schedulers.drain(..).chain(system.workers.drain(..)) {
         process.pause();
@@ -126,7 +166,7 @@ async fn checks_of_a_finished_run_can_fail_each_of_them() {
     let row = system.database.client().await.query_one(dispatch, &[]).await.unwrap();
     let (dispatch, job): (String, String) = (row.get(0), row.get(1));
     let statement = |damage: &str| {
-        let damage = damage.replace("{lost}", LOST).replace("{fault}", FAULT);
+        let damage = damage.replace("{lost}", LOST).replace("{loss}", LOSS).replace("{fault}", FAULT);
         format!("BEGIN; {}", damage.replace("{d}", &dispatch).replace("{j}", &job))
     };
     let mut shown = BTreeSet::new();
@@ -176,7 +216,7 @@ async fn checks_of_skips_excuse_a_switch_for_a_second_after_its_commit_and_no_lo
         format!("SELECT (now() - pg_xact_commit_timestamp(xmin) > interval '1 second')::integer {latest}");
     system.wait_count("that commit to be a second old", &is_old, 1).await;
     let written_now = format!("SELECT witness.may_be_new(xmin, now())::integer {latest}");
-    assert_eq!(system.count(&written_now).await, 0, "what counts is the commit");
+    assert_eq!(system.count(&written_now).await, 0, "the time of the commit counts");
 
     // Without commit timestamps, the time of the write counts.
     let system = Installation::new().await;

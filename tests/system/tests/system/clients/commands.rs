@@ -52,7 +52,7 @@ async fn a_running_process_is_cancelled_from_the_command_line_with_all_its_child
     assert_eq!(again, json!({"run_id": dispatch, "state": "cancelled", "status": "cancelled"}));
     let attempts = "SELECT count(*) FROM job_execution_log WHERE status = 'CANCELLED'";
     assert_eq!(system.count(attempts).await, 1);
-    let events = "SELECT string_agg(event_type, ' ' ORDER BY id) FROM events WHERE dispatch_id IS NOT NULL";
+    let events = "SELECT string_agg(event_type, ' ' ORDER BY transaction_id, id) FROM event_stream WHERE dispatch_id IS NOT NULL";
     assert_eq!(
         system.text(events).await,
         "schedule_execution_started dispatch_cancel_requested schedule_execution_completed"

@@ -55,7 +55,7 @@ fn processes_of(folder: &Path) -> Vec<i32> {
 }
 
 async fn wait_until_gone(folder: &Path) {
-    wait_for("every process of the installation to be gone", LIMIT, async || match processes_of(folder) {
+    wait_for("every process of the installation ends", LIMIT, async || match processes_of(folder) {
         left if left.is_empty() => Ok(()),
         left => Err(format!("{left:?} are left")),
     })
@@ -156,7 +156,7 @@ async fn a_queue_that_is_made_meanwhile_is_served_without_a_new_start() {
     ] {
         let done = schedctl(words).await;
         assert!(done.status.success(), "{}", done.stderr);
-        assert!(!done.stderr.contains("no living worker"), "{}", done.stderr);
+        assert!(!done.stderr.contains("no live worker"), "{}", done.stderr);
     }
     let ran = schedctl(&["jobs", "trigger", "now-and-then", "--wait", "--wait-timeout", "90s"]).await;
     assert!(ran.status.success(), "{}\n{}", ran.stderr, running.stderr());
@@ -201,7 +201,7 @@ async fn the_requests_of_the_readme_run_a_job_and_show_what_became_of_it() {
     let jobs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples/jobs.yaml");
     let mut running = dev(folder.path()).arg("--apply").arg(jobs).start();
     let key = folder.path().join(".sched/api.key");
-    let url = wait_for("the API to be told", LIMIT, async || {
+    let url = wait_for("the URL and the key of the API", LIMIT, async || {
         let toml = std::fs::read_to_string(folder.path().join(".sched/dev.toml")).unwrap_or_default();
         let told = toml.split('"').find(|part| part.starts_with("http://127.0.0.1:"));
         let url = told.filter(|_| key.exists()).ok_or_else(|| running.stderr())?;

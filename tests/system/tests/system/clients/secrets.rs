@@ -75,8 +75,8 @@ async fn a_secret_reaches_its_program_and_appears_nowhere_else() {
     let told = output(&installation, &execution).await;
     let expected =
         installation.text(&format!("SELECT encode(sha256(convert_to($v${CANARY}$v$, 'UTF8')), 'hex')")).await;
-    assert!(told.contains(&expected), "the program had the value itself: {told}");
-    assert!(told.contains("20\\n"), "the project's own went before: {told}");
+    assert!(told.contains(&expected), "the program did not get the value: {told}");
+    assert!(told.contains("20\\n"), "the secret of the project must take precedence: {told}");
     assert!(told.contains("out [secret token] out") && told.contains("err [secret token]"), "{told}");
     assert_eq!(execution["result"], json!({"token": ["[secret token]"]}), "{execution}");
 

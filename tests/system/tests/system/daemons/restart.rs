@@ -228,7 +228,7 @@ async fn restart_after_a_lost_lease_leaves_no_process_and_no_zombie() {
         .await;
     system.start_worker(&[]).await;
     system.workers[0].resume();
-    wait_for("every child to be gone", PATIENCE, async || match children_of(worker) {
+    wait_for("every child process ends", PATIENCE, async || match children_of(worker) {
         left if left.is_empty() => Ok(()),
         left => Err(format!("{} are left", left.len())),
     })
@@ -260,7 +260,7 @@ async fn restart_of_a_killed_worker_is_noticed_by_another_where_nobody_leads() {
     );
     let noticed = system.number(&lost).await - killed;
     println!("nobody leads: the attempt was given up {noticed:.1} s after its worker was killed");
-    assert!(noticed >= 6.0, "three leases are 6 s, and it was given up after {noticed} s");
+    assert!(noticed >= 6.0, "three leases are 6 s, and the worker was lost after {noticed} s");
     for (event, expected) in [("worker_offline", 1), ("schedule_execution_lost", 1)] {
         let told = format!("SELECT count(*) FROM events WHERE event_type = '{event}'");
         assert_eq!(system.count(&told).await, expected, "{event}");

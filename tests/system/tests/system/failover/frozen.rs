@@ -39,7 +39,7 @@ async fn failover_of_leaders_frozen_at_random_points_lets_no_stale_write_through
         longest = longest.max(began - frozen_at);
         tokio::time::sleep(Duration::from_millis(random.random_range(0..500))).await;
         system.schedulers[leader].resume();
-        wait_for("the frozen leader to stand by", PATIENCE, async || {
+        wait_for("the frozen leader becomes a standby", PATIENCE, async || {
             let status = system.scheduler_status(leader).await;
             if status["role"] == "standby" { Ok(()) } else { Err(status.to_string()) }
         })
@@ -60,11 +60,12 @@ async fn failover_of_a_leader_frozen_inside_its_tick_waits_for_the_server_to_end
     system.apply(&busy()).await;
     system.wait_count("fires", COMPLETED, 20).await;
     let (leader, term) = (system.leader().await, system.term().await);
-    // The tick's INSERT waits for this lock; its fence and its jobs are locked by then.
+    // The tick's INSERT waits for this lock; its fence and its jobs are locked by then. A planned fire
+    // gives up after 50 ms. The server shows only the beginning of a statement.
     let blocker = system.database.client().await;
     blocker.batch_execute("BEGIN; LOCK TABLE job_dispatch IN SHARE ROW EXCLUSIVE MODE").await.unwrap();
     let in_tick = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sched-scheduler'
-                   AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO job_dispatch%'";
+                   AND wait_event_type = 'Lock' AND query LIKE '-- Runs from the parameters.%'";
     system.wait_count("the leader to be inside its tick", in_tick, 1).await;
     let frozen_at = system.now().await;
     system.schedulers[leader].pause();
@@ -99,7 +100,7 @@ async fn failover_waits_for_a_transaction_that_was_begun_under_the_old_term() {
     system.schedulers[leader].kill9().await;
     let expired = "SELECT count(*) FROM scheduler_instances WHERE is_leader AND last_heartbeat < clock_timestamp() - interval '4 seconds'";
     system.wait_count("two leases to pass", expired, 1).await;
-    assert_eq!(system.term().await, term, "somebody took over beside an open transaction of the leader");
+    assert_eq!(system.term().await, term, "a standby took over during an open transaction of the leader");
     let released_at = system.now().await;
     fence.batch_execute("COMMIT").await.unwrap();
     let (_, began) = system.wait_term_after(term).await;

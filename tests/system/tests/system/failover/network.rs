@@ -26,7 +26,7 @@ async fn behind_a_proxy() -> (Installation, Proxy) {
 async fn gives_way_before_another_leads(system: &mut Installation, proxy: &Proxy) {
     let term = system.term().await;
     let (next, began) = system.wait_term_after(term).await;
-    let stood_down = wait_for("the leader to stand down", PATIENCE, async || {
+    let stood_down = wait_for("the leader stands down", PATIENCE, async || {
         let log = system.schedulers[0].stderr();
         stood_down_at(&log, term).ok_or(log)
     })

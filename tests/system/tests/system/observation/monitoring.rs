@@ -14,7 +14,7 @@ use test_support::{http, wait_for};
 /// Labels from Prometheus and its configuration, with all values.
 const GIVEN: [&str; 3] = ["instance", "job", "installation"];
 
-/// For each series its labels with their values.
+/// The exported series: for each series its labels with their values.
 type Shown = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 fn deployed(name: &str) -> String {
@@ -115,9 +115,9 @@ async fn alerts_and_the_dashboard_ask_for_what_the_daemons_show() {
     assert!(queries.iter().all(|query| !named(query).is_empty()), "{queries:?}");
     let panels = dashboard["panels"].as_array().unwrap();
     let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
-    assert_eq!(ids.len(), panels.len(), "each panel has an id of its own");
+    assert_eq!(ids.len(), panels.len(), "each panel has a distinct id");
     // Some metrics appear only with the next action or check.
-    wait_for("every metric that is asked for", PATIENCE, async || {
+    wait_for("every metric of the rules and queries", PATIENCE, async || {
         let shown = pages(&mut system).await;
         let missing: Vec<String> =
             queries.iter().chain([&rules]).flat_map(|text| unknown(&shown, text)).collect();
@@ -145,7 +145,7 @@ async fn the_leader_shows_who_works_and_how_long_the_oldest_waits() {
         (of("idle"), of("busy"), of("draining"))
     };
     let oldest = |page: &str| value(page, "sched_oldest_pending_seconds");
-    wait_for("the worker and what is left", PATIENCE, async || {
+    wait_for("the idle worker and the waiting run", PATIENCE, async || {
         let page = system.scheduler_metrics(0).await;
         if online(&page) == (1.0, 0.0, 0.0) && oldest(&page) > 0.0 { Ok(()) } else { Err(page) }
     })

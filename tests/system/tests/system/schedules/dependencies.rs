@@ -50,7 +50,11 @@ async fn a_chain_runs_to_its_end_and_a_failure_takes_its_own_branch() {
     system.wait_count("the branch of the failure", &completed("mended"), 1).await;
     let ends = "SELECT count(*) FROM job_ends";
     assert_eq!(system.count(ends).await, 0);
-    assert_eq!(system.count(&completed("c")).await, 1, "what runs after a success does not after a failure");
+    assert_eq!(
+        system.count(&completed("c")).await,
+        1,
+        "a failure does not trigger a dependent of the success"
+    );
     let attempts = "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id WHERE j.name = 'b'";
     assert_eq!(system.count(attempts).await, 3, "the attempt that was retried was followed by nothing");
     let all = "SELECT count(*) FROM job_dispatch WHERE triggered_by = 'dependency'";

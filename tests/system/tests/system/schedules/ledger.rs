@@ -45,7 +45,7 @@ async fn go_through_everything(system: &mut Installation) -> Value {
     switch(system, "pause", &json!({"reason": "the disk is full"})).await;
     system.wait_count("fires while it is paused", &skipped("paused_job"), 3).await;
     let rows = "SELECT count(*) FROM skipped_fires WHERE reason = 'paused_job'";
-    assert_eq!(system.count(rows).await, 1, "a pause that goes on is one row");
+    assert_eq!(system.count(rows).await, 1, "a continued pause is one row");
     switch(system, "resume", &json!({})).await;
     wait_for_a_fire(system, "a fire after the pause").await;
 

@@ -25,7 +25,7 @@ async fn fires_that_overlap_queue_up_and_run_one_after_the_other() {
     assert_eq!(system.count("SELECT count(*) FROM skipped_fires WHERE reason = 'overlap'").await, 0);
     let order = "SELECT count(*) FROM job_execution_log a JOIN job_execution_log b ON a.scheduled_for < b.scheduled_for
                  WHERE a.started_at > b.started_at";
-    assert_eq!(system.count(order).await, 0, "the oldest goes first");
+    assert_eq!(system.count(order).await, 0, "the oldest run starts first");
     system.check_invariants().await;
 }
 

@@ -25,7 +25,7 @@ async fn a_worker_drains_and_goes_on() {
     post(&system, &worker, "drain").await;
     let second = system.trigger("slow").await;
     system.wait_count("the drain", DRAINED, 1).await;
-    assert_eq!(system.count(&of(&first, "COMPLETED")).await, 1, "what ran was finished");
+    assert_eq!(system.count(&of(&first, "COMPLETED")).await, 1, "the running work finished");
     assert_eq!(system.count(&of(&second, "PENDING")).await, 1, "nothing new was taken");
     post(&system, &worker, "undrain").await;
     system.wait_count("the second", &of(&second, "COMPLETED"), 1).await;

@@ -83,7 +83,7 @@ async fn worker_killed_with_a_hundred_children_leaves_none_and_its_work_is_done_
     })
     .await;
     system.workers[0].kill9().await;
-    wait_for("the programs to be gone", PATIENCE, async || {
+    wait_for("the programs end", PATIENCE, async || {
         let before = effects.count("alive");
         tokio::time::sleep(Duration::from_millis(500)).await;
         let seen = effects.count("alive") - before;

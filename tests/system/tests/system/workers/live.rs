@@ -38,7 +38,7 @@ async fn live_output_is_seen_before_the_end_and_once() {
     );
     let raw = system.schedctl(&["runs", "logs", &dispatch, "--raw"]).await;
     assert_eq!(raw.stdout, "first\nsecond\u{1b}[2J\n");
-    wait_for("the live rows are taken away", PATIENCE, async || {
+    wait_for("the live rows are deleted", PATIENCE, async || {
         match system.count("SELECT count(*) FROM live_output").await {
             0 => Ok(()),
             rows => Err(format!("{rows} rows")),
@@ -111,13 +111,13 @@ async fn silent_work_whose_claim_was_taken_away_is_killed_with_the_next_heartbea
         false => Ok(()),
     })
     .await;
-    assert!(is_running(kept), "what has its claim goes on");
+    assert!(is_running(kept), "work with a valid claim continues");
     std::fs::write(folder.path().join("go"), "").unwrap();
     let completed =
         format!("SELECT count(*) FROM job_dispatch WHERE id = '{other}' AND status = 'COMPLETED'");
     system.wait_count("the end of the other", &completed, 1).await;
     let history = system.text("SELECT string_agg(dispatch_id::text, ' ') FROM job_execution_log").await;
-    assert_eq!(history, other, "nothing of what was lost is stored");
+    assert_eq!(history, other, "no output of the lost claim is stored");
     let health = system.workers[0].health_addr().await;
     wait_for("the loss is counted, once", PATIENCE, async || {
         let metrics = http::get(health, "/metrics").await.unwrap().body;

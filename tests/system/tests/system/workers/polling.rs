@@ -45,7 +45,7 @@ async fn a_worker_that_may_not_listen_says_so_and_finds_work_by_polling() {
     let listens =
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'
                    AND application_name LIKE 'sched-worker%'";
-    assert_eq!(system.count(listens).await, 0, "it is as silent as it says");
+    assert_eq!(system.count(listens).await, 0, "the worker does not listen");
     system.apply(&shell_jobs("true", &[manual("quiet")])).await;
     for done in 1..=3 {
         system.trigger("quiet").await;
@@ -71,7 +71,7 @@ async fn a_worker_looks_for_work_at_once_when_its_listener_is_back() {
     proxy.hold();
     proxy.cut();
     let sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'sched-worker%'";
-    wait_for("the worker's sessions to be gone", PATIENCE, async || match system.count(sessions).await {
+    wait_for("the sessions of the worker end", PATIENCE, async || match system.count(sessions).await {
         0 => Ok(()),
         left => Err(format!("{left}")),
     })
@@ -83,13 +83,13 @@ async fn a_worker_looks_for_work_at_once_when_its_listener_is_back() {
     system.check_invariants().await;
 }
 
-/// Records the statement that claimed each dispatch, by its first line.
+/// Records the statement that claimed each dispatch, by its comment.
 const NOTE_CLAIMS: &str = "
     CREATE TABLE witness.claimed_by (statement text);
     CREATE FUNCTION witness.note_statement() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     BEGIN
         INSERT INTO witness.claimed_by VALUES (CASE
-            WHEN current_query() LIKE '-- One run, for an idle worker that received a notification%' THEN 'lone' ELSE 'line' END);
+            WHEN current_query() LIKE '%-- One run, for an idle worker that received a notification%' THEN 'lone' ELSE 'line' END);
         RETURN NULL;
     END $$;
     CREATE TRIGGER witness_statement AFTER UPDATE OF status ON job_dispatch

@@ -1,10 +1,8 @@
 //! Checks of a manifest against the stored resources.
 
-use crate::convert::manifest::CheckedManifest;
-use crate::error::ApiError;
-use crate::error::field_error::{self, FieldError};
-use crate::routes::operations::notifications;
-use sched_model::definitions::calendars::{self};
+use std::collections::{BTreeSet, HashMap};
+
+use sched_model::definitions::calendars;
 use sched_model::definitions::functions::{self, FunctionSettings};
 use sched_model::domain::args_schema;
 use sched_model::domain::ids::TenantId;
@@ -17,7 +15,11 @@ use sched_model::{
 };
 use sched_runtime::exit;
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap};
+
+use crate::convert::manifest::CheckedManifest;
+use crate::error::ApiError;
+use crate::error::field_error::{self, FieldError};
+use crate::routes::operations::notifications;
 
 pub(super) async fn validate(
     conn: &mut Conn,
@@ -38,6 +40,7 @@ pub(super) async fn validate(
 
 async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &CheckedManifest) -> DbResult<Vec<FieldError>> {
     let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
+    // Missing functions are `None`; each stored one has the schema of its arguments, if any.
     let mut functions: HashMap<&str, Option<Option<Value>>> = HashMap::new();
     let mut projects: HashMap<&str, bool> = HashMap::new();
     let mut mistakes = missing_calendars(conn, tenant, checked).await?;
@@ -130,7 +133,7 @@ pub(crate) async fn missing_secrets(
     let missing = named.iter().filter(|(_, name)| unknown.contains(name.as_str()));
     let mistake = |(pointer, name): &(String, String)| {
         let message =
-            format!("there is no secret named {name:?}; make it first: `schedctl secrets set {name}`");
+            format!("there is no secret named {name:?}; create it first: `schedctl secrets set {name}`");
         FieldError::invalid(pointer.as_str(), message)
     };
     Ok(missing.map(mistake).collect())

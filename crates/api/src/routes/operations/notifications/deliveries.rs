@@ -11,7 +11,7 @@ use crate::error::ApiError;
 use crate::http::extract::{Query, id};
 use crate::http::pagination::Pages;
 use crate::identity::Identity;
-use crate::routes::etag::no_such;
+use crate::routes::named_resource::no_such;
 use crate::routes::{Answer, State};
 
 /// `GET /notification-deliveries`

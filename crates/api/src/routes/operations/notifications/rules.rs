@@ -17,7 +17,8 @@ use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
-use crate::routes::etag::{can_be_there, named, no_such, version_tag};
+use crate::routes::etag::version_tag;
+use crate::routes::named_resource::{can_be_there, named, no_such};
 use crate::routes::{Answer, State};
 
 const KIND: &str = "notification rule";
@@ -107,6 +108,7 @@ pub(in crate::routes) async fn write(
     Ok((saved, Some(entry)))
 }
 
+/// Rejects the rule at `at` if the tenant has one too many now.
 pub(in crate::routes) async fn room(conn: &mut Conn, tenant: TenantId, at: &str) -> Result<(), ApiError> {
     at_most(rules::list(conn, tenant, None, LOOKED_AT).await?.len(), at, KIND)
 }

@@ -15,10 +15,11 @@ use super::LogEvents;
 use super::position::{Position, STREAMS, placed};
 use crate::convert::{IntoWire, response};
 
-/// The next poll continues.
+/// Limit of finished attempts per poll; the next poll continues.
 const ATTEMPTS_AT_ONCE: usize = 10;
 
-/// Of stored output; the next poll continues. Escaping in JSON multiplies the sent bytes.
+/// Limit of stored output per poll; the next poll continues. Escaping in JSON multiplies the sent
+/// bytes.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// A piece of a stream, with its offset.
@@ -63,6 +64,7 @@ impl Follower {
         self.status
     }
 
+    /// Whether the last poll left something for the next one.
     pub(super) fn has_more(&self) -> bool {
         self.has_more
     }

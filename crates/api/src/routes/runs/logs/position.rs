@@ -11,6 +11,7 @@ use std::str::FromStr;
 use sched_model::domain::ids::ExecutionId;
 use sched_model::running::executions::Output;
 
+/// The streams in the order of stored output.
 pub(super) const STREAMS: [&str; 3] = ["stdout", "stderr", "log"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,6 +20,7 @@ pub(super) struct Position {
     pub(super) execution: Option<ExecutionId>,
     /// Whether the attempt was read to its end.
     pub(super) is_done: bool,
+    /// Read bytes of each of [`STREAMS`].
     seen: [u64; STREAMS.len()],
 }
 

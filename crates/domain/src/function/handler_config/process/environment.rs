@@ -1,6 +1,6 @@
 //! The environment variables that a job may set or inherit.
 
-/// Set by the worker, besides those with the prefix `SCHED_`.
+/// Variables that the worker sets for an attempt, besides those with the prefix `SCHED_`.
 const RESERVED: [&str; 1] = ["TRACEPARENT"];
 
 /// Prefixes of variables that make loaders and interpreters run foreign code.
@@ -33,7 +33,7 @@ const DANGEROUS: [&str; 24] = [
     "_JAVA_OPTIONS",
 ];
 
-/// They only change how a program prints.
+/// Exceptions: variables that only change how a program prints.
 const HARMLESS: [&str; 4] = ["PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE"];
 
 pub(super) fn refusal(name: &str) -> Option<&'static str> {

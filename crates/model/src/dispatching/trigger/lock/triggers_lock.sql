@@ -1,5 +1,5 @@
 -- Finds the jobs of triggers and locks them in the order of their ids. A job that another
--- transaction has locked is skipped, not waited for.
+-- transaction has locked is skipped, not waited for. CASE: see trigger_plain.sql.
 --
 -- is_alone: the caller triggers one job and already holds its lock. Only then the arguments of the
 -- job and their schema are read. In a batch, a job whose arguments have a schema is skipped too, as
@@ -10,7 +10,8 @@ WITH input AS (
 asked AS MATERIALIZED (
     SELECT u.place, coalesce(
         (SELECT j.id FROM scheduled_jobs j
-         WHERE j.tenant_id = i.tenant_id AND j.id = u.id AND j.deleted_at IS NULL),
+         WHERE j.tenant_id = i.tenant_id AND j.id = u.id
+           AND CASE WHEN j.deleted_at IS NULL THEN true ELSE false END),
         (SELECT j.id FROM scheduled_jobs j
          WHERE j.tenant_id = i.tenant_id AND j.name = u.name AND j.deleted_at IS NULL)
     ) AS job_id
@@ -19,10 +20,12 @@ asked AS MATERIALIZED (
 locked AS MATERIALIZED (
     SELECT j.id, j.task_function_id, j.queue, j.priority, j.start_within_seconds, j.version,
            j.overlap_policy, j.max_instances, j.active_dispatches, j.queued_dispatches,
-           CASE WHEN (SELECT is_alone FROM input) THEN j.task_args END AS task_args
+           CASE WHEN (SELECT is_alone FROM input) THEN j.task_args END AS task_args,
+           CASE WHEN NOT j.is_version_stored THEN j.task_args END AS unstored_args
     FROM scheduled_jobs j
     WHERE j.tenant_id = (SELECT tenant_id FROM input)
-      AND j.id = ANY (ARRAY(SELECT job_id FROM asked)) AND j.deleted_at IS NULL
+      AND j.id = ANY (ARRAY(SELECT job_id FROM asked))
+      AND CASE WHEN j.deleted_at IS NULL THEN true ELSE false END
       AND ((SELECT is_alone FROM input)
            OR NOT EXISTS (
               SELECT FROM task_functions f
@@ -35,7 +38,7 @@ SELECT a.job_id, f.name, f.is_system, f.is_active,
        CASE WHEN i.is_alone THEN f.args_schema END, coalesce(l.queue, f.queue),
        coalesce(l.priority, q.default_priority, i.standard_priority),
        l.overlap_policy, l.max_instances, l.active_dispatches, l.queued_dispatches,
-       l.start_within_seconds, l.version, l.task_args,
+       l.start_within_seconds, l.version, l.task_args, l.unstored_args,
        (t.quotas ->> 'dispatches_per_minute')::bigint, clock_timestamp()
 FROM input i
 CROSS JOIN asked a

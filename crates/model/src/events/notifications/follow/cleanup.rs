@@ -11,12 +11,14 @@ statement! {
     Prune = "notifications_prune.sql", (before: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> BigInt
 }
 
+/// Deletes up to `limit` finished deliveries from before `before`; returns their number.
 pub async fn prune(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbResult<u64> {
     let gone: i64 = Prune { before, limit }.get_result(conn).await?;
     Ok(u64::try_from(gone).unwrap_or(0))
 }
 
-/// Maximum wait in seconds: the deliveries of a dead channel would stay forever.
+/// Maximum wait of a delivery in seconds: a day. A later delivery is no longer news, and the
+/// deliveries of a dead channel would stay forever.
 const WAITING_SECONDS: f64 = 86_400.0;
 /// Seconds after which a run's outcome is read directly, if the stream has not reported it.
 const SENDING_SECONDS: f64 = 600.0;
@@ -31,8 +33,9 @@ statement! {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct CleanupResult {
+    /// Deliveries that waited too long.
     pub expired: i64,
-    /// Their run ended or was deleted without a report from the stream.
+    /// Deliveries whose run had ended or was deleted without a report from the stream.
     pub unreported: i64,
 }
 

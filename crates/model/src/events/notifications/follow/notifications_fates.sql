@@ -1,5 +1,6 @@
 -- The last outcome of each sending run in a section of the stream. A retry of a run sends the same
--- delivery. A user may have created a run manually with any arguments.
+-- delivery. Sending runs have their own arguments. A user may have created a run manually with any
+-- arguments.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::text AS job_name, $3::bigint AS transaction_id, $4::bigint AS id,
                       $5::bigint AS upto_transaction_id, $6::bigint AS upto_id),
 ends AS (
@@ -7,8 +8,11 @@ ends AS (
            coalesce(e.payload ->> 'dispatch_status', CASE e.event_type WHEN 'dispatch_cancelled' THEN 'CANCELLED' ELSE 'FAILED' END) AS dispatch_status
     FROM input i
     JOIN scheduled_jobs j ON j.tenant_id = i.tenant_id AND j.name = i.job_name
-    JOIN events e ON e.job_id = j.id AND (e.transaction_id, e.id) > (i.transaction_id::text::xid8, i.id)
+    JOIN event_stream e ON e.tenant_id = i.tenant_id AND e.job_id = j.id
+        AND (e.transaction_id, e.id) > (i.transaction_id::text::xid8, i.id)
         AND (e.transaction_id, e.id) <= (i.upto_transaction_id::text::xid8, i.upto_id)
+        -- The same for the indexes of batches, which do not contain the ids of their events.
+        AND e.transaction_id >= i.transaction_id::text::xid8 AND e.transaction_id <= i.upto_transaction_id::text::xid8
     WHERE e.event_type IN ('schedule_execution_completed', 'schedule_execution_lost', 'dispatch_cancelled', 'dispatch_expired')
     ORDER BY e.dispatch_id, e.transaction_id DESC, e.id DESC
 ),

@@ -29,7 +29,7 @@ statement! {
         tenants: &'a [TenantId] as Array<SqlUuid>,
         deliveries: &'a [Uuid] as Array<SqlUuid>,
         dispatches: &'a [DispatchId] as Array<SqlUuid>,
-    ) -> (SqlUuid, SqlUuid, SqlUuid, SqlUuid, Text, SmallInt, Timestamptz)
+    ) -> (SqlUuid, SqlUuid, SqlUuid, SqlUuid, Text, SmallInt, BigInt, Timestamptz)
 }
 
 pub(super) async fn dispatch(conn: &mut Conn, limits: Limits, done: &mut StepResult) -> DbResult<()> {
@@ -67,6 +67,7 @@ struct DeliveryRun {
     job: JobId,
     queue: String,
     priority: i16,
+    version: i64,
     at: DateTime<Utc>,
 }
 
@@ -82,6 +83,7 @@ impl DeliveryRun {
             expires_at: None,
             queue: self.queue,
             priority: self.priority,
+            job_version: self.version,
             args: Some(Cow::Owned(json!({"tenant": self.tenant, "delivery": self.delivery}))),
             is_catch_up: false,
             follows: None,

@@ -22,7 +22,7 @@ use super::{Controller, LimitError, Usable, Version};
 const CPU_WINDOW_US: u64 = 100_000;
 /// A group without a limit of processes may fork while it is killed.
 const ROUNDS: usize = 100;
-/// Later calls continue.
+/// Groups below one group that one call visits or removes. Later calls continue.
 const MOST_BELOW: usize = 1000;
 
 /// Groups that could not be removed yet.
@@ -51,7 +51,7 @@ pub(in super::super) struct AttemptGroups {
 pub(in super::super) struct Entrance(Vec<OwnedFd>);
 
 impl Entrance {
-    /// Makes plain system calls only.
+    /// Puts the calling process into the groups. Makes plain system calls only.
     pub(in super::super) fn enter(&self) -> io::Result<()> {
         for file in &self.0 {
             // Zero means the writing process.
@@ -116,7 +116,7 @@ impl AttemptGroups {
         })
     }
 
-    /// Includes concurrently forked processes.
+    /// Kills every process in the groups, including concurrently forked ones.
     pub(in super::super) fn kill(&self) {
         if let Some(group) = self.paths().first() {
             kill_all_in(group);
@@ -132,7 +132,8 @@ impl Drop for AttemptGroups {
     }
 }
 
-/// Returns whether the group is gone: dying processes may keep it a moment longer.
+/// Kills the processes of a group and removes it. Returns whether the group is gone: dying
+/// processes may keep it a moment longer.
 pub(super) fn empty_and_remove(group: &Path) -> bool {
     kill_all_in(group);
     remove_from_below(group)

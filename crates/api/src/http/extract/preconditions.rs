@@ -1,3 +1,5 @@
+//! The preconditions of a request: `If-Match` and `If-None-Match`.
+
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use sched_model::definitions::resources::Expected;
 
@@ -15,7 +17,7 @@ impl Preconditions {
         Self { if_match: all(IF_MATCH), if_none_match: all(IF_NONE_MATCH) }
     }
 
-    /// `None` for any version.
+    /// The version that `If-Match` requires; `None` for any.
     pub(crate) fn version(&self) -> Result<Option<i64>, ApiError> {
         let Some(value) = self.if_match.first() else { return Ok(None) };
         let text = value.to_str().unwrap_or_default().trim();
@@ -50,7 +52,7 @@ impl Preconditions {
         }
     }
 
-    /// For a resource whose entity tag is its version.
+    /// Like [`Self::condition`], for a resource whose entity tag is its version.
     pub(crate) fn expected(&self) -> Result<Expected, ApiError> {
         match self.condition()? {
             Condition::None | Condition::Exists => Ok(Expected::Any),

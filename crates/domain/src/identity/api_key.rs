@@ -118,7 +118,7 @@ impl ApiKey {
         self.prefix.split('_').nth(1).unwrap_or_default()
     }
 
-    /// Shown once.
+    /// The whole key, which is shown once.
     #[must_use]
     pub fn text(&self) -> &SecretString {
         &self.text
@@ -135,7 +135,7 @@ impl ApiKey {
         KeyHash { ring_key: ring.map(|ring| ring.writing_id().to_owned()), hash }
     }
 
-    /// Compares in constant time.
+    /// Whether a stored hash belongs to this key. Compares in constant time.
     pub fn fits(
         &self,
         hash: &[u8],

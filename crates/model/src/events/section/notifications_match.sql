@@ -1,18 +1,10 @@
--- The next section of the stream, read as in events_look.sql, with the matches of rules. One
--- snapshot shows the finished transactions, the events and the rules: a rule that is not visible
--- yet is younger than all of these events. There is at least one row, which contains the end of the
--- section. Events of `sched.notify` never match, so that no delivery causes another.
-WITH input AS (SELECT $1::bigint AS transaction_id, $2::bigint AS id, $3::bigint[] AS ignored, $4::bigint AS max_rows, $5::text AS never_told),
-seen AS MATERIALIZED (SELECT pg_current_snapshot() AS snapshot),
-settled AS MATERIALIZED (
-    SELECT coalesce(
-        (SELECT x FROM seen CROSS JOIN LATERAL pg_snapshot_xip(snapshot) AS x WHERE x::text::bigint <> ALL ((SELECT ignored FROM input)::bigint[])
-         ORDER BY x LIMIT 1),
-        (SELECT pg_snapshot_xmax(snapshot) FROM seen)) AS ends_at,
-        EXISTS (SELECT FROM events e WHERE e.transaction_id >= (SELECT pg_snapshot_xmax(snapshot) FROM seen)) AS has_foreign
-),
-page AS MATERIALIZED (
-    SELECT e.transaction_id, e.id, e.created_at, e.tenant_id, e.project_id, e.job_id, e.dispatch_id, e.payload,
+-- The section of the stream, with the matches of rules. The rules are read with the snapshot of the
+-- events: a rule that is not visible yet is younger than all of these events. There is at least one
+-- row, which contains the end of the section. Events of `sched.notify` never match, so that no
+-- delivery causes another.
+, sender AS (SELECT $5::text AS job_name),
+classified AS (
+    SELECT e.*,
            CASE WHEN e.event_type IN ('schedule_execution_completed', 'schedule_execution_lost') THEN
                     CASE e.payload ->> 'dispatch_status'
                         WHEN 'COMPLETED' THEN 'recovery' WHEN 'DEAD_LETTER' THEN 'dead_letter'
@@ -21,19 +13,14 @@ page AS MATERIALIZED (
                 -- Disabled by the scheduler because it cannot continue; a user who disables a job
                 -- is named in `by`.
                 WHEN e.event_type = 'job_disabled' AND NOT e.payload ? 'by' THEN 'failure' END AS kind
-    FROM events e
-    WHERE (e.transaction_id, e.id) > ((SELECT transaction_id::text::xid8 FROM input), (SELECT id FROM input))
-      AND e.transaction_id < (SELECT ends_at FROM settled)
-      AND NOT (SELECT has_foreign FROM settled)
-    ORDER BY e.transaction_id, e.id
-    LIMIT (SELECT max_rows FROM input)
+    FROM page e
 ),
 wanted AS (
     SELECT p.*, r.id AS rule_id, r.name AS rule_name, r.min_interval_seconds, c.id AS channel_id, c.name AS channel_name,
            -- A dead letter counts as a failure for rules that include only failures.
            CASE WHEN p.kind = ANY (r.kinds) THEN p.kind
                 WHEN p.kind = 'dead_letter' AND 'failure' = ANY (r.kinds) THEN 'failure' END AS told_as
-    FROM page p
+    FROM classified p
     JOIN notification_rules r ON r.tenant_id = p.tenant_id AND r.is_active AND r.active_since <= p.created_at
         AND (r.project_id IS NULL OR r.project_id = p.project_id) AND (r.job_id IS NULL OR r.job_id = p.job_id)
     JOIN notification_channels c ON c.tenant_id = r.tenant_id AND c.id = r.channel_id AND c.is_active
@@ -48,17 +35,39 @@ matched AS (
     LEFT JOIN notification_holds h ON h.tenant_id = w.tenant_id AND h.rule_id = w.rule_id AND h.job_id = w.job_id AND h.kind = w.told_as
     LEFT JOIN job_dispatch d ON d.id = w.dispatch_id
     WHERE w.told_as IS NOT NULL
-      AND NOT (f.is_system AND f.name = (SELECT never_told FROM input))
+      AND NOT (f.is_system AND f.name = (SELECT job_name FROM sender))
       -- Recovery: a success after a finally failed run, the last run before it that ended without
-      -- cancellation.
+      -- cancellation. Ends of attempts are read from the history of the job, the latest hundred
+      -- before the success. Jobs of the scope backup_infrastructure have a separate history. A run is
+      -- final unless it continued after the attempt.
       AND (w.told_as <> 'recovery' OR (
-          SELECT coalesce(b.payload ->> 'dispatch_status', 'FAILED') <> 'COMPLETED'
-          FROM events b
-          WHERE b.job_id = w.job_id AND (b.transaction_id, b.id) < (w.transaction_id, w.id)
-            AND (b.event_type = 'dispatch_expired' OR (b.event_type = 'job_disabled' AND NOT b.payload ? 'by')
-                 OR (b.event_type IN ('schedule_execution_completed', 'schedule_execution_lost')
-                     AND b.payload ->> 'dispatch_status' IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'DEAD_LETTER')))
-          ORDER BY b.transaction_id DESC, b.id DESC
+          SELECT b.status <> 'COMPLETED'
+          FROM (
+              (SELECT e.created_at AS at, coalesce(e.payload ->> 'dispatch_status', 'FAILED') AS status
+               FROM events e
+               WHERE e.job_id = w.job_id AND (e.transaction_id, e.id) < (w.transaction_id, w.id)
+                 AND (e.event_type = 'dispatch_expired' OR (e.event_type = 'job_disabled' AND NOT e.payload ? 'by')
+                      OR (e.event_type IN ('schedule_execution_completed', 'schedule_execution_lost')
+                          AND e.payload ->> 'dispatch_status' IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'DEAD_LETTER')))
+               ORDER BY e.transaction_id DESC, e.id DESC
+               LIMIT 1)
+              UNION ALL
+              (SELECT h.completed_at, coalesce(d.status, h.status)
+               FROM ((SELECT l.* FROM job_execution_log l
+                      WHERE l.tenant_id = w.tenant_id AND l.job_id = w.job_id AND l.started_at <= w.created_at
+                      ORDER BY l.id DESC LIMIT 100)
+                     UNION ALL
+                     (SELECT l.* FROM maintenance.job_execution_log l
+                      WHERE l.tenant_id = w.tenant_id AND l.job_id = w.job_id AND l.started_at <= w.created_at
+                      ORDER BY l.id DESC LIMIT 100)) AS h
+               LEFT JOIN job_dispatch d ON d.id = h.dispatch_id
+               WHERE h.completed_at <= w.created_at AND h.dispatch_id IS DISTINCT FROM w.dispatch_id
+                 AND h.status NOT IN ('RELEASED', 'CANCELLED')
+                 AND (d.id IS NULL OR (d.attempt = h.attempt AND d.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'DEAD_LETTER')))
+               ORDER BY h.completed_at DESC
+               LIMIT 1)
+          ) AS b
+          ORDER BY b.at DESC
           LIMIT 1))
 ),
 told AS (
