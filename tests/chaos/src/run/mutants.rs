@@ -128,6 +128,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         finding: "5: each batch of ends is counted exactly once",
     },
     Mutant {
+        name: "opening",
+        description: "runs of plain triggers are not counted as open",
+        install: "CREATE FUNCTION witness.forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON uncounted_openings FOR EACH ROW EXECUTE FUNCTION witness.forget()",
+        then: "",
+        finding: "5: active_dispatches is the number of open dispatches",
+    },
+    Mutant {
         name: "loss",
         description: "losses of attempts are not reported as events",
         install: "CREATE FUNCTION witness.forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
