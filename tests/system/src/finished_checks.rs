@@ -280,11 +280,13 @@ pub(crate) const OF_STREAM: &[Invariant] = &[
         checked: "SELECT count(*) FROM run_end_events",
         // The order of attempts of one run is not checked: a claim may have taken its transaction id
         // before it saw the end of the previous attempt.
-        broken: "SELECT s.dispatch_id, s.payload ->> 'attempt' AS attempt, s.transaction_id AS started, s.id, e.event_type, e.transaction_id AS ended, e.id AS end_id
-                 FROM run_start_events s
-                 JOIN event_stream e ON e.dispatch_id = s.dispatch_id AND e.payload ->> 'attempt' = s.payload ->> 'attempt'
-                  AND e.event_type IN ('schedule_execution_completed', 'schedule_execution_lost', 'dispatch_dead_letter')
-                 WHERE (e.transaction_id, e.id) < (s.transaction_id, s.id)",
+        broken: "SELECT * FROM (
+                     SELECT dispatch_id, payload ->> 'attempt' AS attempt, array_agg(event_type ORDER BY transaction_id, id) AS events
+                     FROM event_stream
+                     WHERE event_type IN ('schedule_execution_started', 'schedule_execution_completed', 'schedule_execution_lost',
+                                          'dispatch_dead_letter')
+                     GROUP BY 1, 2) a
+                 WHERE events[1] <> 'schedule_execution_started' AND 'schedule_execution_started' = ANY (events)",
     },
     Invariant {
         name: "events: the stream continues at its position, on either API, and is never reset",
