@@ -101,7 +101,7 @@ const TRIGGERS: &str = "
     CREATE TABLE witness.skips (
         skip_id bigint, job_id uuid, trigger_id uuid, first_fire_at timestamptz, last_fire_at timestamptz, reason text, term bigint,
         at timestamptz DEFAULT clock_timestamp(), transaction_id xid8 DEFAULT pg_current_xact_id(), last_switch bigint,
-        open_before bigint, open_now bigint, max_instances integer, overlap_policy text, misfire_policy text, grace interval,
+        open_before bigint, surely_open_before bigint, open_now bigint, max_instances integer, overlap_policy text, misfire_policy text, grace interval,
         calendars text[], timezone text, may_have_ended boolean, quota bigint, is_tenant_paused boolean, is_project_paused boolean,
         is_queue_paused boolean, is_function_paused boolean, is_function_active boolean);
     CREATE INDEX ON witness.skips (job_id, first_fire_at);
@@ -111,7 +111,7 @@ const TRIGGERS: &str = "
         SELECT NEW.id, j.id, NEW.trigger_id, CASE WHEN TG_OP = 'UPDATE' THEN OLD.last_fire_at ELSE NEW.first_fire_at END, NEW.last_fire_at, NEW.reason,
                -- A range that continues keeps the term of its begin.
                CASE WHEN TG_OP = 'INSERT' THEN NEW.term END, clock_timestamp(), pg_current_xact_id(), (SELECT max(s.id) FROM witness.switches s WHERE s.job_id = j.id),
-               open.before, open.now, j.max_instances, j.overlap_policy, j.misfire_policy, make_interval(secs => coalesce(j.misfire_grace_seconds, 60)),
+               open.before, open.surely_before, open.now, j.max_instances, j.overlap_policy, j.misfire_policy, make_interval(secs => coalesce(j.misfire_grace_seconds, 60)),
                j.calendars, j.timezone, j.fired_count >= j.max_runs OR j.end_at <= NEW.last_fire_at, (t.quotas->>'dispatches_per_minute')::bigint,
                -- Switches of these do not wait for jobs: if one changed during the transaction,
                -- both states are possible.
@@ -123,10 +123,12 @@ const TRIGGERS: &str = "
         LEFT JOIN queues q ON q.tenant_id = j.tenant_id AND q.name = coalesce(j.queue, f.queue)
         LEFT JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
         CROSS JOIN LATERAL (
-            SELECT count(*) AS now, count(*) FILTER (WHERE d.created_at < now() OR d.xmin <> pg_current_xact_id()::xid) AS before
+            SELECT count(*) AS now, count(*) FILTER (WHERE is_earlier) AS before,
+                   count(*) FILTER (WHERE is_earlier AND d.completed_at IS NULL) AS surely_before
             FROM job_dispatch d
-            -- An end locks no job: it may be committed while the tick decides. A commit becomes visible
-            -- shortly after its timestamp.
+            CROSS JOIN LATERAL (SELECT d.created_at < now() OR d.xmin <> pg_current_xact_id()::xid AS is_earlier) AS e
+            -- An end locks no job: it may be committed while the tick decides, which may or may not see it. A
+            -- commit becomes visible shortly after its timestamp.
             WHERE d.job_id = j.id AND (d.completed_at IS NULL
                 OR coalesce(CASE WHEN current_setting('track_commit_timestamp')::boolean THEN pg_xact_commit_timestamp(d.xmin) END,
                             d.completed_at) >= now() - interval '100 milliseconds')) open
