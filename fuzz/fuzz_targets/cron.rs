@@ -14,7 +14,7 @@ mod reference;
 
 use chrono::{Datelike, NaiveDate, NaiveDateTime, TimeDelta, Timelike};
 use libfuzzer_sys::fuzz_target;
-use sched_timetable::{CronOptions, CronSpec, ScheduleError, cron::MAX_EXPRESSION_LENGTH};
+use sched_timetable::{CronOptions, CronSpec, DayMatch, ScheduleError, cron::MAX_EXPRESSION_LENGTH};
 
 use self::{reading::slowly, reference::Reference};
 
@@ -34,10 +34,12 @@ const LAST_CERTAIN_YEAR: i32 = 9950;
 fuzz_target!(|text: &str| {
     let (hash_key, text) = text.split_once('\n').unwrap_or(("", text));
     for seconds in [false, true] {
-        let options = CronOptions { hash_key, seconds };
-        match CronSpec::parse_with(text, &options) {
-            Err(error) => refused(&error),
-            Ok(spec) => accepted(&spec, text, &options),
+        for day_match in [None, Some(DayMatch::Either), Some(DayMatch::Both)] {
+            let options = CronOptions { hash_key, seconds, day_match };
+            match CronSpec::parse_with(text, &options) {
+                Err(error) => refused(&error),
+                Ok(spec) => accepted(&spec, text, &options),
+            }
         }
     }
 });
@@ -62,7 +64,7 @@ fn accepted(spec: &CronSpec, text: &str, options: &CronOptions<'_>) {
 
     // Only the normal form spells out a nickname.
     let nickname = text.trim_start().starts_with('@');
-    let reference = slowly(if nickname { printed } else { text }, options.hash_key);
+    let reference = slowly(if nickname { printed } else { text }, options);
     let laws = Laws { spec, reference: &reference, seconds: options.seconds };
     for start in starts() {
         let mut after = start;

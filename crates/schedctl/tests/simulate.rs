@@ -232,6 +232,33 @@ fn nicknames_and_the_field_form_are_moved_as_expressions() {
 }
 
 #[test]
+fn spread_keeps_the_days_of_two_day_fields() {
+    let config = |config: &str| format!("job_type: cron, schedule_config: {config}");
+    let mut input = "jobs:\n".to_owned();
+    for number in 0..6 {
+        // The first of March 2026 is a Sunday, not a Monday.
+        let sunday = "{expression: '0 4 1 * SUN', day_match: both}";
+        input += &job(&format!("both-{number}"), &config(sunday));
+        input += &job(&format!("star-{number}"), &cron("0 4 */2 * SUN"));
+        input += &job(&format!("never-{number}"), &config("{expression: '0 4 1 * MON', day_match: both}"));
+        input += &job(&format!("form-{number}"), &config("{day: 1, day_of_week: sun, hour: 4}"));
+        input += &job(&format!("second-{number}"), &config("{second: 30, minute: 0, hour: 4}"));
+    }
+    let report = report(&input, &[]);
+    assert_eq!(at(&report, "/starts"), 24);
+    let suggestions = at(&report, "/suggestions").as_array().unwrap();
+    let of = |start: &str| -> Vec<(&Value, &Value)> {
+        let advice = suggestions.iter().filter(|advice| advice["job"].as_str().unwrap().starts_with(start));
+        advice.map(|advice| (&advice["field"], &advice["value"])).collect()
+    };
+    let expression = &json!("schedule_config.expression");
+    assert_eq!(of("both").first(), Some(&(expression, &json!("H 4 1 * SUN"))), "{report:#}");
+    assert_eq!(of("star").first(), Some(&(expression, &json!("H 4 */2 * SUN"))), "{report:#}");
+    // An expression alone would mean other days, or lack its second.
+    assert!([of("form"), of("second")].concat().iter().all(|(field, _)| *field != expression), "{report:#}");
+}
+
+#[test]
 fn mistakes_in_the_files_have_their_places() {
     let input = "jobs:\n  - name: a\n    function: f\n    job_type: cron\n    schedule_config:\n      expression: '61 * * * *'\n    max_instances: 0\n";
     let output = day(input, &[]);

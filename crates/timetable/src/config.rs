@@ -7,7 +7,7 @@
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use sched_vocabulary::schedule::{DstGap, DstOverlap, JobType};
+use sched_vocabulary::schedule::{DayMatch, DstGap, DstOverlap, JobType};
 
 use super::{
     CronSchedule, Schedule,
@@ -18,6 +18,7 @@ use super::{
 };
 
 const CONFIG: &str = "schedule_config";
+const DAY_MATCH: &str = "day_match";
 const PERIOD_FIELDS: [&str; 5] = ["weeks", "days", "hours", "minutes", "seconds"];
 
 pub(super) const ANY_OF: &str = "any_of";
@@ -98,6 +99,17 @@ impl FieldPath {
         ))
     }
 
+    fn day_match(&self, config: &Map<String, Value>) -> Result<Option<DayMatch>, ScheduleError> {
+        let Some(value) = config.get(DAY_MATCH) else { return Ok(None) };
+        let known = value.as_str().and_then(|text| text.parse().ok());
+        known.map(Some).ok_or_else(|| {
+            ScheduleError::invalid(
+                self.field(DAY_MATCH),
+                "is neither `either` nor `both`; it selects the days that match if `day` and `day_of_week` are both restricted",
+            )
+        })
+    }
+
     /// Truncated to the microsecond.
     fn instant(
         &self,
@@ -168,7 +180,7 @@ impl Reader<'_> {
                 "cannot be combined with `expression`; give one or the other",
             ));
         }
-        place.refuse_unknown(config, &["expression", "seconds"])?;
+        place.refuse_unknown(config, &["expression", "seconds", DAY_MATCH])?;
         let seconds = match config.get("seconds") {
             None => false,
             Some(Value::Bool(seconds)) => *seconds,
@@ -182,7 +194,8 @@ impl Reader<'_> {
         let Value::String(text) = expression else {
             return Err(ScheduleError::invalid(place.field("expression"), "is not text"));
         };
-        let options = CronOptions { hash_key: self.source.hash_key, seconds };
+        let day_match = place.day_match(config)?;
+        let options = CronOptions { hash_key: self.source.hash_key, seconds, day_match };
         CronSpec::parse_with(text, &options).map_err(|error| {
             error.relocated(|field, message| {
                 let message = if field == "expression" { message } else { format!("{field} {message}") };
@@ -193,8 +206,13 @@ impl Reader<'_> {
 
     /// A given second implies seconds.
     fn cron_fields(&self, config: &Map<String, Value>, place: &FieldPath) -> Result<CronSpec, ScheduleError> {
-        place.refuse_unknown(config, &[&["expression"][..], cron::field_names(true)].concat())?;
-        let options = CronOptions { hash_key: self.source.hash_key, seconds: config.contains_key("second") };
+        place
+            .refuse_unknown(config, &[&["expression"][..], cron::field_names(true), &[DAY_MATCH]].concat())?;
+        let options = CronOptions {
+            hash_key: self.source.hash_key,
+            seconds: config.contains_key("second"),
+            day_match: place.day_match(config)?,
+        };
         CronSpec::from_fields_with(config, &options)
             .map_err(|error| error.relocated(|field, message| (place.field(&field), message)))
     }

@@ -8,13 +8,20 @@
 //! if the caller sets seconds ([`CronOptions`]), which for a nickname is second 0; 0 and 7 are
 //! Sunday, 1 is Monday; names in any case; lists, ranges, steps; a range whose start is greater
 //! than its end wraps (`22-2` is 22, 23, 0, 1, 2); `?` is `*`; `L`, `L-n`, `LW`, `nW`, `n#k`, `nL`,
-//! each also in a list; `H`, `H/n`, `H(a-b)`, `H(a-b)/n` (`hash`); nicknames. If both day fields
-//! are restricted, a day that matches either matches; `*/1` is `*`, every other step restricts.
-//! `nW` is a day of months that have a day n: `31W` skips April; `LW` is the last workday.
+//! each also in a list; `H`, `H/n`, `H(a-b)`, `H(a-b)/n` (`hash`); nicknames. Only blanks and tabs
+//! separate fields. `nW` is a day of months that have a day n: `31W` skips April; `LW` is the last
+//! workday. A list that starts with `*` or `*/1` is `*`, as in Vixie cron; further on, `*` is the
+//! whole range.
+//!
+//! A day field restricts unless it is `*`. If both restrict, the day match ([`DayMatch`]) decides.
+//! Unless the caller sets it, an expression follows Vixie cron: `both` if a day field starts with
+//! `*`, as `*/2` does, else `either`. `L`, `W`, `#` and `H` do not start with `*`. The field form
+//! is `both`.
 //!
 //! Parsing fails with the field, the offending text and the accepted values. `next_naive` does not
 //! panic and is bounded; a misbehaving engine becomes an error.
 
+mod day_filter;
 mod engine;
 #[cfg(test)]
 mod engine_faults;
@@ -32,6 +39,7 @@ mod values;
 use std::{fmt, str::FromStr};
 
 use chrono::NaiveDateTime;
+use sched_vocabulary::schedule::DayMatch;
 
 use self::{
     engine::Engine,
@@ -57,6 +65,8 @@ pub struct CronOptions<'a> {
     pub hash_key: &'a str,
     /// Six fields, the second first.
     pub seconds: bool,
+    /// `None` means the default of an expression or of the field form, see the module.
+    pub day_match: Option<DayMatch>,
 }
 
 /// Equal if the normal text and the values of `H` are.
@@ -79,9 +89,21 @@ struct Fields {
     day: Field,
     month: Field,
     day_of_week: Field,
+    /// `Both` if a day field is `*`.
+    day_match: DayMatch,
 }
 
 impl Fields {
+    fn set_day_match(&mut self, day_match: DayMatch) {
+        let is_any = self.day.star || self.day_of_week.star;
+        self.day_match = if is_any { DayMatch::Both } else { day_match };
+    }
+
+    /// Whether a day must match two fields that restrict it.
+    fn restricts_both_days(&self) -> bool {
+        self.day_match == DayMatch::Both && !self.day.star && !self.day_of_week.star
+    }
+
     fn iter(&self) -> impl Iterator<Item = (Kind, &Field)> {
         let second = self.second.iter().map(|second| (Kind::Second, second));
         second.chain([
@@ -106,14 +128,22 @@ impl CronSpec {
         let reading = Reading { weekdays: Weekdays::FromSunday, hash_key: options.hash_key };
         let field = |kind, text| Field::parse(kind, reading, text);
         let (second, [minute, hour, day, month, day_of_week]) = split::fields(text, options.seconds)?;
-        Self::build(Fields {
+        let mut fields = Fields {
             second: second.map(|second| field(Kind::Second, second)).transpose()?,
             minute: field(Kind::Minute, minute)?,
             hour: field(Kind::Hour, hour)?,
             day: field(Kind::Day, day)?,
             month: field(Kind::Month, month)?,
             day_of_week: field(Kind::DayOfWeek, day_of_week)?,
-        })
+            day_match: DayMatch::Both,
+        };
+        let vixie = if fields.day.starts_with_star() || fields.day_of_week.starts_with_star() {
+            DayMatch::Both
+        } else {
+            DayMatch::Either
+        };
+        fields.set_day_match(options.day_match.unwrap_or(vixie));
+        Self::build(fields)
     }
 
     fn build(fields: Fields) -> Result<Self, ScheduleError> {
@@ -129,11 +159,9 @@ impl CronSpec {
             ));
         }
         let Some(engine) = Engine::compile(&fields)? else {
-            let hashed = fields.iter().any(|(_, field)| field.uses_hash());
-            let of_job = if hashed { " with the values that this job has for H" } else { "" };
             return Err(ScheduleError::NeverFires {
                 field: EXPRESSION.to_owned(),
-                message: format!("`{canonical}` never fires{of_job}; none of its months has such a day"),
+                message: never_fires(&fields, &canonical),
             });
         };
         Ok(Self {
@@ -158,9 +186,15 @@ impl CronSpec {
         })
     }
 
-    /// The normal form of the expression: parsing it with the same options yields an equal value.
+    /// The normal form of the expression: parsing it with the same options and this
+    /// [`day_match`](Self::day_match) yields an equal value.
     pub fn canonical(&self) -> &str {
         &self.canonical
+    }
+
+    /// Which days match if both day fields restrict; `Both` if one of them is `*`.
+    pub fn day_match(&self) -> DayMatch {
+        self.fields.day_match
     }
 
     pub fn sentence(&self) -> String {
@@ -182,6 +216,13 @@ impl CronSpec {
     pub fn uses_hash(&self) -> bool {
         self.fields.iter().any(|(_, field)| field.uses_hash())
     }
+}
+
+fn never_fires(fields: &Fields, canonical: &str) -> String {
+    let hashed = fields.iter().any(|(_, field)| field.uses_hash());
+    let of_job = if hashed { " with the values that this job has for H" } else { "" };
+    let such = if fields.restricts_both_days() { "a day that matches both day fields" } else { "such a day" };
+    format!("`{canonical}` never fires{of_job}; none of its months has {such}")
 }
 
 impl PartialEq for CronSpec {

@@ -34,7 +34,7 @@ use chrono::{DateTime, Datelike as _, NaiveDateTime, Timelike as _, Utc};
 use self::{interval::Interval, wall_clock::WallClock};
 
 pub use sched_vocabulary::schedule::{
-    CalendarRoll, DstGap, DstOverlap, FireNote, JobType, OverlapPolicy, SkipReason,
+    CalendarRoll, DayMatch, DstGap, DstOverlap, FireNote, JobType, OverlapPolicy, SkipReason,
 };
 
 pub use self::{

@@ -1,6 +1,7 @@
 //! Tests of schedules through their public interface, and slow models.
 
 mod config;
+mod day_match;
 mod daylight_saving;
 mod decisions;
 mod dialect;

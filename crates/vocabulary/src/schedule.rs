@@ -32,6 +32,16 @@ text_enum! {
 }
 
 text_enum! {
+    /// The days of a cron schedule that restricts both the day of the month and the day of the week.
+    pub enum DayMatch {
+        /// Those that match one of the fields.
+        Either = "either",
+        /// Those that match both fields.
+        Both = "both",
+    }
+}
+
+text_enum! {
     #[derive(Default)]
     pub enum CalendarRoll {
         /// It does not fire.

@@ -1,6 +1,8 @@
 //! Accepted cron expressions for the slow reading of the unit tests, used by both targets. That
 //! reading needs numbers: names become numbers, and `H` its values.
 
+use sched_timetable::{CronOptions, DayMatch};
+
 use crate::reference::{Reference, without_hashes};
 
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
@@ -13,14 +15,15 @@ const MONTHS: [&str; 12] =
 const SUNDAYS: [(&str, &str); 5] =
     [("(7-7)", "(0-0)"), ("(7-", "(0-"), ("(0-7)", "(0-6)"), ("-0)", "-7)"), ("(0-7)", "(0-0)")];
 
-pub(crate) fn slowly(expression: &str, hash_key: &str) -> Reference {
+pub(crate) fn slowly(expression: &str, options: &CronOptions<'_>) -> Reference {
     let text = with_numbers(expression);
     let fields: Vec<&str> = text.split(' ').map(|field| if field == "H/1" { "*" } else { field }).collect();
     let (weekday, others) = fields.split_last().expect("five fields or six");
     let weekday =
         SUNDAYS.iter().fold((*weekday).to_owned(), |field, (range, plain)| field.replace(range, plain));
     let second = if fields.len() == 6 { "" } else { "0 " };
-    Reference::new(&without_hashes(&format!("{second}{} {weekday}", others.join(" ")), hash_key))
+    let plain = without_hashes(&format!("{second}{} {weekday}", others.join(" ")), options.hash_key);
+    Reference::new(&plain).with_day_match(options.day_match.map(|day_match| day_match == DayMatch::Both))
 }
 
 /// One blank between fields, `*` for `?`, and numbers without leading zeros for names.

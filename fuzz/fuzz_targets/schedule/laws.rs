@@ -37,7 +37,11 @@ pub(crate) fn words(schedule: &Schedule, source: &ScheduleSource<'_>) {
         assert!(!warning.is_empty() && !warning.contains(char::is_control), "{warning:?}");
     }
     if let Schedule::Cron(cron) = schedule {
-        let options = CronOptions { hash_key: source.hash_key, seconds: model::has_seconds(cron.spec()) };
+        let options = CronOptions {
+            hash_key: source.hash_key,
+            seconds: model::has_seconds(cron.spec()),
+            day_match: Some(cron.spec().day_match()),
+        };
         let spec = CronSpec::parse_with(cron.spec().canonical(), &options)
             .unwrap_or_else(|error| panic!("the normal form of {schedule:?} is refused: {error}"));
         let again = CronSchedule::new(spec, cron.zone().clone(), source.dst_gap, source.dst_overlap);

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
-use sched_timetable::{CronSchedule, CronSpec, DstGap, DstOverlap};
+use sched_timetable::{CronOptions, CronSchedule, CronSpec, DstGap, DstOverlap};
 
 use crate::{case::HASH_KEY, reading::slowly};
 
@@ -28,7 +28,9 @@ pub(crate) fn fires(
     let overlap = overlap.unwrap_or(if wildcard { DstOverlap::Both } else { DstOverlap::First });
     let offset = |at: DateTime<Utc>| cron.zone().offset_at(at);
     let clock = |at: DateTime<Utc>| -> NaiveDateTime { at.naive_utc() + offset(at) };
-    let reference = slowly(cron.spec().canonical(), HASH_KEY);
+    let day_match = Some(cron.spec().day_match());
+    let options = CronOptions { hash_key: HASH_KEY, seconds: false, day_match };
+    let reference = slowly(cron.spec().canonical(), &options);
     let day = TimeDelta::days(1);
     if has_seconds(cron.spec()) {
         return None;

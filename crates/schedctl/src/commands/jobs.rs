@@ -15,7 +15,7 @@ pub(crate) mod schedules;
 use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
-    AfterMode, AfterSpec, CalendarRoll, ExplainQuery, Include, Job, JobStatus, JobsQuery, Manifest,
+    AfterMode, AfterSpec, CalendarRoll, ExplainQuery, Include, Job, JobStatus, JobType, JobsQuery, Manifest,
     PauseRequest, Preview, PreviewQuery,
 };
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub(crate) use self::args::JobsCommand;
 
 pub(super) const LIST: &[Column<Job>] = &[
     Column::new("NAME", |job| job.name.clone()),
-    Column::new("SCHEDULE", schedule),
+    Column::new("SCHEDULE", |job| schedule(job.job_type, &job.schedule_config)),
     Column::new("STATUS", |job| job.status.to_string()),
     Column::new("NEXT FIRE", |job| or_dash(job.next_run_at.map(time))),
     Column::new("LAST RUN", |job| or_dash(job.last_run_at.map(time))),
@@ -54,7 +54,7 @@ const GET: &[Column<Job>] = &[
     Column::new("Paused until", |job| or_dash(job.paused_until.map(time))),
     Column::new("Function", |job| job.function.clone()),
     Column::new("Arguments", |job| Value::from(job.task_args.clone()).to_string()),
-    Column::new("Schedule", schedule),
+    Column::new("Schedule", |job| schedule(job.job_type, &job.schedule_config)),
     Column::new("Time zone", |job| job.timezone.clone()),
     Column::new("Starts", |job| or_dash(job.start_at.map(time))),
     Column::new("Ends", |job| end(job.end_at, job.max_runs)),
@@ -244,10 +244,11 @@ fn pause_beside(job: &Job) -> Option<String> {
     })
 }
 
-fn schedule(job: &Job) -> String {
-    let config = &job.schedule_config;
+fn schedule(job_type: JobType, config: &Map<String, Value>) -> String {
     if let Some(expression) = config.get("expression").and_then(Value::as_str) {
-        return format!("{} {expression}", job.job_type);
+        let day_match = config.get("day_match").and_then(Value::as_str);
+        let day_match = day_match.map(|day_match| format!(" day_match={day_match}"));
+        return format!("{job_type} {expression}{}", day_match.unwrap_or_default());
     }
     let fields: Vec<String> = config
         .iter()
@@ -256,12 +257,13 @@ fn schedule(job: &Job) -> String {
             value => format!("{name}={value}"),
         })
         .collect();
-    format!("{} {}", job.job_type, fields.join(" ")).trim_end().to_owned()
+    format!("{job_type} {}", fields.join(" ")).trim_end().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use sched_wire::AfterCondition;
+    use serde_json::json;
 
     use super::*;
 
@@ -279,6 +281,17 @@ mod tests {
         assert_eq!(calendars(&[], CalendarRoll::Skip), "-");
         let both = ["a", "b"].map(str::to_owned);
         assert_eq!(calendars(&both, CalendarRoll::NextBusinessDay), "a,b, then next_business_day");
+    }
+
+    #[test]
+    fn schedule_shows_a_chosen_day_match() {
+        for (config, shown) in [
+            (json!({"expression": "0 0 13 * FRI"}), "cron 0 0 13 * FRI"),
+            (json!({"expression": "0 0 13 * FRI", "day_match": "both"}), "cron 0 0 13 * FRI day_match=both"),
+            (json!({"day": 13, "day_match": "either"}), "cron day=13 day_match=either"),
+        ] {
+            assert_eq!(schedule(JobType::Cron, config.as_object().unwrap()), shown);
+        }
     }
 
     #[test]

@@ -6,8 +6,12 @@
 //! months without a day n, `L-nW`, searches without an end); a test per fault detects a change. A
 //! panic, or a result that is not later than the argument, becomes a `Fault`.
 //!
+//! If a day must match both day fields, a rule searches the dates of one field and a filter
+//! ([`DayFilter`]) drops those that the other field excludes.
+//!
 //! Cost: one saffron search per day rule, each at most the forty years between two leap days on one
-//! weekday across a centenary.
+//! weekday across a centenary. A filter repeats the search for each date that it drops. Filters see
+//! only what fourteen kinds of years determine, and each kind returns within forty years.
 
 use std::{
     fmt::Write as _,
@@ -20,6 +24,8 @@ use saffron::Cron;
 use super::{
     super::{LAST_YEAR, error::ScheduleError},
     Fields,
+    day_filter::DayFilter,
+    field::Field,
     special_day::Special,
     values::{Kind, ValueSet},
 };
@@ -29,6 +35,14 @@ pub(super) const FIRST_DAY: NaiveDate = new_year(1);
 
 /// From here on an expression that fires at all fires within 40 years.
 const PROBE_DAY: NaiveDate = new_year(2000);
+
+/// A search ends without a result in the year after these, which have every kind of year.
+const MOST_YEARS: i32 = 40;
+
+const LAST_MINUTE: NaiveTime = match NaiveTime::from_hms_opt(23, 59, 0) {
+    Some(time) => time,
+    None => panic!("a day has a last minute"),
+};
 
 const fn new_year(year: i32) -> NaiveDate {
     match NaiveDate::from_ymd_opt(year, 1, 1) {
@@ -53,13 +67,22 @@ struct Rule {
     cron: Cron,
     /// Days of February count in leap years only: saffron moves `29W` to the 28th of shorter ones.
     leap_february: bool,
+    filter: Option<DayFilter>,
 }
 
+#[derive(Clone)]
 struct RuleText {
     day: String,
     day_of_week: String,
     months: ValueSet,
     leap_february: bool,
+    filter: Option<DayFilter>,
+}
+
+impl RuleText {
+    fn plain(day: String, day_of_week: String, months: ValueSet) -> Self {
+        Self { day, day_of_week, months, leap_february: false, filter: None }
+    }
 }
 
 impl Engine {
@@ -78,7 +101,11 @@ impl Engine {
                 list(Kind::Month, text.months),
                 text.day_of_week
             );
-            let rule = compile_rule(&expression, text.leap_february)?;
+            let rule = Rule {
+                cron: compile_rule(&expression)?,
+                leap_february: text.leap_february,
+                filter: text.filter,
+            };
             let probe = PROBE_DAY.and_time(NaiveTime::MIN);
             let fires =
                 rule.next_after(probe).map_err(|fault| engine_error(&expression, &fault.to_string()))?;
@@ -103,8 +130,9 @@ impl Engine {
 impl Rule {
     fn next_after(&self, after: NaiveDateTime) -> Result<Option<NaiveDateTime>, Fault> {
         let mut from = after.max(FIRST_DAY.and_time(NaiveTime::MIN));
+        let until = LAST_YEAR.min(from.year() + MOST_YEARS);
         loop {
-            if from.year() > LAST_YEAR {
+            if from.year() > until {
                 return Ok(None);
             }
             // The call does not change the engine, so a panic leaves nothing half done.
@@ -117,36 +145,64 @@ impl Rule {
             if time <= from {
                 return Err(Fault::WentBack);
             }
-            if !(self.leap_february && time.month() == 2 && !time.date().leap_year()) {
-                return Ok(Some(time));
-            }
-            from = end_of_february(time).max(time);
+            from = match self.last_dropped(time) {
+                Some(last) => last.max(time),
+                None => return Ok(Some(time)),
+            };
         }
+    }
+
+    /// The last minute of the dropped stretch that `time` is in.
+    fn last_dropped(&self, time: NaiveDateTime) -> Option<NaiveDateTime> {
+        if self.leap_february && time.month() == 2 && !time.date().leap_year() {
+            return Some(end_of_february(time));
+        }
+        let is_dropped = self.filter.as_ref().is_some_and(|filter| !filter.matches(time.date()));
+        is_dropped.then(|| time.date().and_time(LAST_MINUTE))
     }
 }
 
 /// Saffron takes only one special day at a time, and some special days narrow the months.
 fn rule_texts(fields: &Fields) -> Vec<RuleText> {
+    let (day, weekday) = (&fields.day, &fields.day_of_week);
     let months = fields.month.values;
-    let plain =
-        |day: String, day_of_week: String| RuleText { day, day_of_week, months, leap_february: false };
-    if fields.day.star && fields.day_of_week.star {
-        return vec![plain("*".to_owned(), "*".to_owned())];
+    let texts = |field: &Field, kind| field_texts(field, kind, months);
+    match (day.star, weekday.star) {
+        (true, true) => vec![RuleText::plain("*".to_owned(), "*".to_owned(), months)],
+        (true, false) => texts(weekday, Kind::DayOfWeek),
+        (false, true) => texts(day, Kind::Day),
+        (false, false) if fields.restricts_both_days() => {
+            // Of special weekdays there are fewer dates to drop than of days of the month.
+            let by_weekday = special_texts(&weekday.specials, months);
+            let by_weekday = filtered(by_weekday, &DayFilter::days(day));
+            if weekday.values.is_empty() {
+                return by_weekday;
+            }
+            let by_day = filtered(texts(day, Kind::Day), &DayFilter::Weekdays(weekday.values));
+            [by_day, by_weekday].concat()
+        }
+        (false, false) => [texts(day, Kind::Day), texts(weekday, Kind::DayOfWeek)].concat(),
     }
+}
+
+fn filtered(texts: Vec<RuleText>, filter: &DayFilter) -> Vec<RuleText> {
+    texts.into_iter().map(|text| RuleText { filter: Some(filter.clone()), ..text }).collect()
+}
+
+/// The rules of one day field.
+fn field_texts(field: &Field, kind: Kind, months: ValueSet) -> Vec<RuleText> {
     let mut texts = Vec::new();
-    if !fields.day.star {
-        if !fields.day.values.is_empty() {
-            texts.push(plain(list(Kind::Day, fields.day.values), "*".to_owned()));
-        }
-        texts.extend(fields.day.specials.iter().map(|special| special_text(*special, months)));
+    if !field.values.is_empty() {
+        let (values, any) = (list(kind, field.values), "*".to_owned());
+        let (day, day_of_week) = if kind == Kind::Day { (values, any) } else { (any, values) };
+        texts.push(RuleText::plain(day, day_of_week, months));
     }
-    if !fields.day_of_week.star {
-        if !fields.day_of_week.values.is_empty() {
-            texts.push(plain("*".to_owned(), list(Kind::DayOfWeek, fields.day_of_week.values)));
-        }
-        texts.extend(fields.day_of_week.specials.iter().map(|special| special_text(*special, months)));
-    }
+    texts.extend(special_texts(&field.specials, months));
     texts
+}
+
+fn special_texts(specials: &[Special], months: ValueSet) -> Vec<RuleText> {
+    specials.iter().map(|special| special_text(*special, months)).collect()
 }
 
 fn special_text(special: Special, months: ValueSet) -> RuleText {
@@ -163,7 +219,7 @@ fn special_text(special: Special, months: ValueSet) -> RuleText {
         Special::NearestWorkday(day) => (months.filtered(|month| longest(month) >= day), day == 29),
         _ => (months, false),
     };
-    RuleText { day, day_of_week, months, leap_february }
+    RuleText { leap_february, ..RuleText::plain(day, day_of_week, months) }
 }
 
 fn longest(month: u8) -> u8 {
@@ -189,9 +245,9 @@ fn list(kind: Kind, values: ValueSet) -> String {
     text
 }
 
-fn compile_rule(expression: &str, leap_february: bool) -> Result<Rule, ScheduleError> {
+fn compile_rule(expression: &str) -> Result<Cron, ScheduleError> {
     match catch_unwind(|| expression.parse::<Cron>()) {
-        Ok(Ok(cron)) => Ok(Rule { cron, leap_february }),
+        Ok(Ok(cron)) => Ok(cron),
         Ok(Err(error)) => Err(engine_error(expression, &error.to_string())),
         Err(_panic) => Err(engine_error(expression, &Fault::Panicked.to_string())),
     }

@@ -10,7 +10,7 @@ use super::{
     values::{Kind, ValueSet, Weekdays, number},
 };
 
-/// Decides the behaviour at daylight-saving changes.
+/// Decides the behaviour at daylight-saving changes, and which days match two day fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leading {
     /// `*/n`.
@@ -64,6 +64,11 @@ impl Field {
         self.star || self.leading.is_some()
     }
 
+    /// As Vixie cron sees it: `*`, `*/n` and lists that start with one of them.
+    pub(super) fn starts_with_star(&self) -> bool {
+        self.star || matches!(self.leading, Some(Leading::Star(_)))
+    }
+
     pub(super) fn uses_hash(&self) -> bool {
         !self.hashed.is_empty()
     }
@@ -73,9 +78,8 @@ impl Field {
         if text.is_empty() {
             return Err(reader.refuse(text, "is empty"));
         }
-        let step_of_all =
-            text.strip_prefix("*/").or_else(|| text.strip_prefix(['H', 'h'])?.strip_prefix('/'));
-        if matches!(text, "*" | "?") || step_of_all.and_then(number) == Some(1) {
+        let hash_step = text.strip_prefix(['H', 'h']).and_then(|rest| rest.strip_prefix('/'));
+        if text == "?" || hash_step.and_then(number) == Some(1) {
             return Ok(Self::any(kind));
         }
         let mut field = Self::none();
@@ -83,6 +87,9 @@ impl Field {
             if let Some(leading) = field.read_item(&reader, item)?.filter(|_| position == 0) {
                 field.leading = Some(leading);
             }
+        }
+        if field.leading == Some(Leading::Star(1)) {
+            return Ok(Self::any(kind));
         }
         if kind == Kind::DayOfWeek {
             field.written = field.written.weekdays_from(reading.weekdays);
@@ -102,8 +109,9 @@ impl Field {
         let kind = reader.kind;
         if let Some(step) = reader.step_of_star(item)? {
             self.written.insert_steps(kind.min(), kind.max(), step);
-            // Steps over weekdays have the same values in both numberings.
-            return Ok(Some(Leading::Star(step)).filter(|_| kind != Kind::DayOfWeek));
+            // The normal text counts weekdays from Sunday, where such a step has other days.
+            let renumbered = kind == Kind::DayOfWeek && reader.weekdays == Weekdays::FromMonday;
+            return Ok(Some(Leading::Star(step)).filter(|_| step == 1 || !renumbered));
         }
         if let Some(hashed) = reader.hashed(item)? {
             self.hashed.push(hashed);

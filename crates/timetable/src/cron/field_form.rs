@@ -3,9 +3,11 @@
 //!
 //! As in `APScheduler`, omitted fields to the left of the least significant given one are `*`, and
 //! those to its right are at their minimum. The order is month, day, day of week, hour, minute,
-//! second; an omitted weekday is always `*`. Weekdays count from Monday = 0. Two differences: a
-//! range may wrap, and if both day fields are restricted, either matches.
+//! second; an omitted weekday is always `*`. Weekdays count from Monday = 0, and a day must match
+//! both day fields. Two differences: a range may wrap, and `2nd fri` in `day` cannot be combined
+//! with a `day_of_week`, which no crontab expression can state.
 
+use sched_vocabulary::schedule::DayMatch;
 use serde_json::{Map, Value};
 
 use super::{
@@ -13,6 +15,7 @@ use super::{
     CronOptions, CronSpec, Fields,
     field::{Field, Reading},
     special_day::Special,
+    split::BLANKS,
     values::{Kind, Weekdays},
 };
 
@@ -62,20 +65,28 @@ impl CronSpec {
             day: read(Kind::Day)?,
             month: read(Kind::Month)?,
             day_of_week: read(Kind::DayOfWeek)?,
+            day_match: DayMatch::Both,
         };
-        fields.move_positions();
+        fields.set_day_match(options.day_match.unwrap_or(DayMatch::Both));
+        fields.move_positions()?;
         Self::build(fields)
     }
 }
 
 impl Fields {
     /// Moves `2nd fri` from the day field (`APScheduler`) to the weekday field (crontab).
-    fn move_positions(&mut self) {
+    fn move_positions(&mut self) -> Result<(), ScheduleError> {
         let (moved, kept): (Vec<Special>, Vec<Special>) =
             self.day.specials.iter().copied().partition(|special| special.is_weekday());
         self.day.specials = kept;
         if moved.is_empty() {
-            return;
+            return Ok(());
+        }
+        if self.restricts_both_days() {
+            return Err(ScheduleError::invalid(
+                Kind::Day.name(),
+                "has a weekday and its position, so `day_of_week` would have to match too; leave that out, or set day_match to either",
+            ));
         }
         if self.day_of_week.star {
             self.day_of_week = Field::none();
@@ -86,12 +97,15 @@ impl Fields {
         if self.day.is_empty() {
             self.day = Field::any(Kind::Day);
         }
+        // Members of one field.
+        self.set_day_match(DayMatch::Either);
+        Ok(())
     }
 }
 
 fn read_field(kind: Kind, reading: Reading<'_>, value: &Value) -> Result<Field, ScheduleError> {
     let text = match value {
-        Value::String(text) => text.trim().to_owned(),
+        Value::String(text) => text.trim_matches(BLANKS).to_owned(),
         Value::Number(number) if number.is_u64() => number.to_string(),
         _ => return Err(ScheduleError::invalid(kind.name(), "is neither text nor a whole number")),
     };
@@ -101,6 +115,6 @@ fn read_field(kind: Kind, reading: Reading<'_>, value: &Value) -> Result<Field, 
             format!("is {} bytes long; at most {} are allowed", text.len(), super::MAX_EXPRESSION_LENGTH),
         ));
     }
-    let items: Vec<&str> = text.split(',').map(str::trim).collect();
+    let items: Vec<&str> = text.split(',').map(|item| item.trim_matches(BLANKS)).collect();
     Field::parse(kind, reading, &items.join(","))
 }

@@ -4,6 +4,7 @@
 //! Nothing here depends on zone or present; the schedule's `warnings` do. Each warning is a
 //! fragment that begins with the field.
 
+use sched_vocabulary::schedule::DayMatch;
 use serde_json::{Map, Value};
 
 use super::{
@@ -11,6 +12,7 @@ use super::{
     CronSpec, Fields,
     field::Leading,
     special_day::Special,
+    split::words,
     values::{Kind, Weekdays, number},
 };
 use crate::cron::sentence::{MONTHS, enumeration};
@@ -25,7 +27,9 @@ pub(in super::super) fn pitfalls(spec: &CronSpec, config: &Map<String, Value>) -
     let written = Written::of(fields, config);
     let mut warnings = Vec::new();
     warnings.extend(written.numeric_weekday(fields));
-    warnings.extend(written.either_day(fields));
+    if !config.contains_key("day_match") {
+        warnings.extend(written.day_fields(fields));
+    }
     for (kind, text) in &written.texts {
         warnings.extend(text.split(',').filter_map(|item| uneven_step(*kind, written.weekdays, item.trim())));
     }
@@ -47,7 +51,7 @@ impl Written {
         };
         let text = expression.as_str().unwrap_or_default();
         // A nickname is one word.
-        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let words: Vec<&str> = words(text).collect();
         let words = if words.len() == 1 { Vec::new() } else { words };
         let texts = kinds.zip(words.into_iter().map(str::to_owned)).collect();
         Self { weekdays: Weekdays::FromSunday, texts }
@@ -77,24 +81,28 @@ impl Written {
         })
     }
 
-    /// Other programs require a day to match both restricted day fields.
-    fn either_day(&self, fields: &Fields) -> Option<String> {
+    /// Programs differ in the days of an expression that restricts both day fields.
+    fn day_fields(&self, fields: &Fields) -> Option<String> {
         let (day, weekday) = (self.text(Kind::Day)?, self.text(Kind::DayOfWeek)?);
-        if fields.day.star || fields.day_of_week.star {
+        if self.weekdays == Weekdays::FromMonday || fields.day.star || fields.day_of_week.star {
             return None;
         }
-        let hashed = |text: &str| text.split(',').any(is_hash);
-        let other = match self.weekdays {
-            Weekdays::FromMonday => "APScheduler",
-            Weekdays::FromSunday if day.starts_with('*') || weekday.starts_with('*') => "vixie cron",
-            Weekdays::FromSunday if hashed(day) || hashed(weekday) => "Jenkins",
-            Weekdays::FromSunday => return None,
+        let hashed = [day, weekday].iter().any(|text| text.split(',').any(is_hash));
+        let (day, weekday) = (QuotedText(day), QuotedText(weekday));
+        let days = match (fields.day_match, hashed) {
+            (DayMatch::Both, false) => {
+                format!(
+                    "a day must match both {day} and {weekday}, since one starts with `*`; Kubernetes fires if either matches"
+                )
+            }
+            (DayMatch::Either, true) => {
+                format!(
+                    "a day that matches either {day} or {weekday} fires here; Jenkins would need both to match"
+                )
+            }
+            (DayMatch::Both, true) | (DayMatch::Either, false) => return None,
         };
-        Some(format!(
-            "day, day_of_week: a day that matches either {} or {} fires here; {other} would need both to match",
-            QuotedText(day),
-            QuotedText(weekday)
-        ))
+        Some(format!("day, day_of_week: {days}; set day_match to choose"))
     }
 }
 

@@ -5,6 +5,7 @@
 use super::{
     super::error::{QuotedText, ScheduleError},
     special_day::Special,
+    split::BLANKS,
     values::{Kind, Ring, ValueSet, Weekdays, number},
 };
 
@@ -24,9 +25,10 @@ impl Reader {
         )
     }
 
+    /// `*` has step 1.
     pub(super) fn step_of_star(&self, item: &str) -> Result<Option<u8>, ScheduleError> {
         match item.split_once('/') {
-            Some(("*", step)) if number(step) == Some(1) => Err(self.refuse(item, MATCHES_EVERYTHING)),
+            None if item == "*" => Ok(Some(1)),
             Some(("*", step)) => self.step(step, self.widest_step(), item).map(Some),
             Some(("?", _)) => Err(self.refuse(item, "has a step after `?`, write `*/n`")),
             _ => Ok(None),
@@ -58,7 +60,7 @@ impl Reader {
         if item.is_empty() {
             return Err(self.refuse(item, "is an empty place in the list"));
         }
-        if matches!(item, "*" | "?") {
+        if item == "?" {
             return Err(self.refuse(item, "cannot be combined with other values; it must be the whole field"));
         }
         let (range, step) = match item.split_once('/') {
@@ -118,7 +120,7 @@ impl Reader {
         }
         let Some((position, weekday)) = lower.split_once(' ') else { return Ok(None) };
         let weekday = Kind::DayOfWeek
-            .parse_name(weekday.trim(), Weekdays::FromSunday)
+            .parse_name(weekday.trim_matches(BLANKS), Weekdays::FromSunday)
             .ok_or_else(|| self.refuse(item, "names no weekday"))?;
         let nth = match position {
             "1st" => 1,

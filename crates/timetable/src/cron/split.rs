@@ -17,12 +17,19 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
+/// As in crontab files.
+pub(super) const BLANKS: [char; 2] = [' ', '\t'];
+
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(BLANKS).filter(|word| !word.is_empty())
+}
+
 pub(super) fn fields(text: &str, seconds: bool) -> Result<(Option<&str>, [&str; 5]), ScheduleError> {
     let refuse = |message: String| Err(ScheduleError::invalid(EXPRESSION, message));
     if text.len() > MAX_EXPRESSION_LENGTH {
         return refuse(format!("is {} bytes long; at most {MAX_EXPRESSION_LENGTH} are allowed", text.len()));
     }
-    let text = text.trim();
+    let text = text.trim_matches(BLANKS);
     if text.is_empty() {
         let example = if seconds {
             "six fields such as `0 0 9 * * MON-FRI`"
@@ -31,12 +38,18 @@ pub(super) fn fields(text: &str, seconds: bool) -> Result<(Option<&str>, [&str; 
         };
         return refuse(format!("is empty; write {example}"));
     }
+    if text.contains(|character: char| character.is_whitespace() && !BLANKS.contains(&character)) {
+        return refuse(format!(
+            "{} has a line end or white space that is neither blank nor tab; separate the fields by blanks or tabs",
+            QuotedText(text)
+        ));
+    }
     let nickname = NICKNAMES.iter().find(|(nickname, _)| nickname.eq_ignore_ascii_case(text));
     if nickname.is_none() && text.starts_with('@') {
         let known: Vec<&str> = NICKNAMES.iter().map(|(nickname, _)| *nickname).collect();
         return refuse(format!("{} is not a nickname; use one of {}", QuotedText(text), known.join(", ")));
     }
-    let words: Vec<&str> = nickname.map_or(text, |(_, fields)| fields).split_ascii_whitespace().collect();
+    let words: Vec<&str> = words(nickname.map_or(text, |(_, fields)| fields)).collect();
     match (seconds, words.as_slice()) {
         (false, &[minute, hour, day, month, day_of_week]) => {
             Ok((None, [minute, hour, day, month, day_of_week]))

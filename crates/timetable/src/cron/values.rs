@@ -166,6 +166,10 @@ impl ValueSet {
         Self(self.0 & !other.0)
     }
 
+    pub(super) fn contains(self, value: u8) -> bool {
+        self.0.checked_shr(value.into()).is_some_and(|rest| rest & 1 == 1)
+    }
+
     pub(super) fn is_empty(self) -> bool {
         self.0 == 0
     }

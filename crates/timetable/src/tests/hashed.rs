@@ -15,7 +15,10 @@ use super::{
 const KEY: &str = "acme/backup";
 
 fn parse(text: &str, hash_key: &str) -> Result<CronSpec, ScheduleError> {
-    CronSpec::parse_with(text, &CronOptions { hash_key, seconds: text.split(' ').count() == 6 })
+    CronSpec::parse_with(
+        text,
+        &CronOptions { hash_key, seconds: text.split(' ').count() == 6, day_match: None },
+    )
 }
 
 fn spec(text: &str, hash_key: &str) -> CronSpec {
@@ -23,7 +26,7 @@ fn spec(text: &str, hash_key: &str) -> CronSpec {
 }
 
 fn from_fields(config: &Value, hash_key: &str) -> CronSpec {
-    let options = CronOptions { hash_key, seconds: config.get("second").is_some() };
+    let options = CronOptions { hash_key, seconds: config.get("second").is_some(), day_match: None };
     let object = config.as_object().expect("an object");
     CronSpec::from_fields_with(object, &options)
         .unwrap_or_else(|error| panic!("{config} is refused: {error}"))
@@ -291,7 +294,7 @@ proptest! {
     fn no_text_with_h_and_parentheses_makes_anything_panic(
         text in "[0-9*,/#?LWlwHh()a-f@ -]{0,40}", key in any::<String>(), seconds in any::<bool>(), after in instant(),
     ) {
-        if let Ok(spec) = CronSpec::parse_with(&text, &CronOptions { hash_key: &key, seconds }) {
+        if let Ok(spec) = CronSpec::parse_with(&text, &CronOptions { hash_key: &key, seconds, day_match: None }) {
             prop_assert!(spec.next_naive(after).is_ok() && !spec.sentence().is_empty());
         }
     }

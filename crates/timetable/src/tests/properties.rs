@@ -14,7 +14,8 @@ fn item(low: u32, high: u32) -> impl Strategy<Value = String> {
         1 => (value.clone(), value.clone(), step.clone())
             .prop_map(|(first, last, step)| format!("{first}-{last}/{step}")),
         1 => (value, step.clone()).prop_map(|(first, step)| format!("{first}/{step}")),
-        1 => step.prop_map(|step| format!("*/{step}")),
+        2 => step.prop_map(|step| format!("*/{step}")),
+        1 => Just("*".to_owned()),
     ]
 }
 
@@ -55,7 +56,7 @@ pub(super) fn expression() -> impl Strategy<Value = String> {
         .prop_map(|(minute, hour, day, month, weekday)| format!("{minute} {hour} {day} {month} {weekday}"))
 }
 
-fn instant() -> impl Strategy<Value = NaiveDateTime> {
+pub(super) fn instant() -> impl Strategy<Value = NaiveDateTime> {
     // 1995 to 2105, with a centenary that is a leap year (2000) and one that is not (2100).
     (788_918_400_i64..4_260_211_200, 0..1_000_000_u32).prop_map(|(seconds, micros)| {
         DateTime::<Utc>::from_timestamp(seconds, micros * 1000).expect("in range").naive_utc()

@@ -12,6 +12,7 @@ pub(super) struct Reference {
     months: Vec<bool>,
     day: String,
     weekday: String,
+    both: bool,
 }
 
 impl Reference {
@@ -20,14 +21,26 @@ impl Reference {
         let second = if fields.len() == 6 { fields.remove(0) } else { "0" };
         let table =
             |field: &str, low, high| (0..=high).map(|value| in_list(field, value, low, high)).collect();
+        let [day, weekday] = [fields[2], fields[4]];
         Self {
             seconds: table(second, 0, 59),
             minutes: table(fields[0], 0, 59),
             hours: table(fields[1], 0, 23),
             months: table(fields[3], 1, 12),
-            day: fields[2].to_owned(),
-            weekday: fields[4].to_owned(),
+            day: day.to_owned(),
+            weekday: weekday.to_owned(),
+            // Vixie cron: DOM_STAR or DOW_STAR.
+            both: day.starts_with('*') || weekday.starts_with('*'),
         }
+    }
+
+    /// A field that is `*` restricts no day.
+    pub(super) fn with_day_match(mut self, both: Option<bool>) -> Self {
+        let is_any = |field: &str| matches!(field.split(',').next(), Some("*" | "*/1"));
+        if !is_any(&self.day) && !is_any(&self.weekday) {
+            self.both = both.unwrap_or(self.both);
+        }
+        self
     }
 
     pub(super) fn matches(&self, at: NaiveDateTime) -> bool {
@@ -43,17 +56,10 @@ impl Reference {
     }
 
     fn matches_date(&self, date: NaiveDate) -> bool {
-        let day_is_any = matches!(self.day.as_str(), "*" | "*/1");
-        let weekday_is_any = matches!(self.weekday.as_str(), "*" | "*/1");
-        let by_day = || self.day.split(',').any(|item| day_matches(item, date));
-        let by_weekday = || self.weekday.split(',').any(|item| weekday_matches(item, date));
+        let by_day = self.day.split(',').any(|item| day_matches(item, date));
+        let by_weekday = self.weekday.split(',').any(|item| weekday_matches(item, date));
         self.months[date.month() as usize]
-            && match (day_is_any, weekday_is_any) {
-                (true, true) => true,
-                (false, true) => by_day(),
-                (true, false) => by_weekday(),
-                (false, false) => by_day() || by_weekday(),
-            }
+            && if self.both { by_day && by_weekday } else { by_day || by_weekday }
     }
 
     pub(super) fn next_after(&self, after: NaiveDateTime, days: u64) -> Option<NaiveDateTime> {

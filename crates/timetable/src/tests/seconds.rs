@@ -12,7 +12,7 @@ use super::{
     spec as five_fields, zone,
 };
 
-const OPTIONS: CronOptions<'_> = CronOptions { hash_key: "", seconds: true };
+const OPTIONS: CronOptions<'_> = CronOptions { hash_key: "", seconds: true, day_match: None };
 
 fn parse(text: &str) -> Result<CronSpec, ScheduleError> {
     CronSpec::parse_with(text, &OPTIONS)

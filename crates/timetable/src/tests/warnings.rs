@@ -48,11 +48,11 @@ fn each_pitfall_of_an_expression_has_its_warning() {
         ),
         (
             "0 0 */2 * FRI",
-            "day, day_of_week: a day that matches either `*/2` or `FRI` fires here; vixie cron would need both to match",
+            "day, day_of_week: a day must match both `*/2` and `FRI`, since one starts with `*`; Kubernetes fires if either matches; set day_match to choose",
         ),
         (
             "0 0 13 * */2",
-            "day, day_of_week: a day that matches either `13` or `*/2` fires here; vixie cron would need both to match",
+            "day, day_of_week: a day must match both `13` and `*/2`, since one starts with `*`; Kubernetes fires if either matches; set day_match to choose",
         ),
         (
             "*/7 * * * *",
@@ -102,7 +102,7 @@ fn each_pitfall_of_an_expression_has_its_warning() {
         ),
         (
             "0 0 H * MON",
-            "day, day_of_week: a day that matches either `H` or `MON` fires here; Jenkins would need both to match",
+            "day, day_of_week: a day that matches either `H` or `MON` fires here; Jenkins would need both to match; set day_match to choose",
         ),
         ("0 0 29 2 *", "schedule_config: nothing fires for more than a year, until 2028-02-29T00:00:00Z"),
     ] {
@@ -149,10 +149,25 @@ fn field_form_warnings_use_its_numbering() {
         warnings,
         [
             "day_of_week: the numbers in `0-4` mean other weekdays elsewhere; here, in the field form, 0 is Monday and 6 is Sunday; `MON-FRI` is read alike everywhere",
-            "day, day_of_week: a day that matches either `13` or `0-4` fires here; APScheduler would need both to match",
             "hour: `*/5` begins again every day: from 20 to the next 0 it is 4, not 5 hours",
         ]
     );
+}
+
+#[test]
+fn chosen_day_match_has_no_warning() {
+    for config in [
+        json!({"expression": "0 0 */2 * FRI", "day_match": "either"}),
+        json!({"expression": "0 0 */15 * FRI", "day_match": "both"}),
+        json!({"expression": "0 0 H * MON", "day_match": "both"}),
+        json!({"expression": "0 0 13 * FRI", "day_match": "both"}),
+        json!({"day": 13, "day_of_week": "fri", "day_match": "either"}),
+    ] {
+        let warnings = warn(JobType::Cron, &config, "UTC", (None, None));
+        assert!(!warnings.iter().any(|warning| warning.starts_with("day, ")), "{config}: {warnings:#?}");
+    }
+    let hashed = of_cron("0 0 */2 * H");
+    assert!(!hashed.iter().any(|warning| warning.starts_with("day, ")), "{hashed:#?}");
 }
 
 #[test]

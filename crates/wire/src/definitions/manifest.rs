@@ -114,7 +114,8 @@ pub struct JobSpec {
     pub task_args: Map<String, Value>,
     /// Kind of schedule.
     pub job_type: JobType,
-    /// The schedule, in the form its kind defines; empty for a manual job.
+    /// The schedule, in the form its kind defines; empty for a manual job. If a cron schedule
+    /// restricts both day fields, its `day_match` (`either`, `both`) selects the days.
     #[serde(default)]
     pub schedule_config: Map<String, Value>,
     /// IANA zone of wall-clock times; the default of the API when absent.

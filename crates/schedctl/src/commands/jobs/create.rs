@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::Args;
 use sched_model::domain::time_expression::Moment;
-use sched_model::domain::timetable::JobType;
+use sched_model::domain::timetable::{DayMatch, JobType};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{Function, Job, JobSpec, Status};
 use serde_json::{Value, json};
@@ -85,6 +85,10 @@ struct ScheduleArgs {
     /// Crontab expressions have six fields, with the second first
     #[arg(long, requires = "cron")]
     seconds: bool,
+    /// Days that match if both day fields are restricted: either or both; default: both if one of
+    /// them starts with `*`, else either
+    #[arg(long, value_name = "CHOICE", requires = "cron")]
+    day_match: Option<DayMatch>,
     /// Kind of schedule: cron, interval, oneoff or manual; default: determined from the flag or the
     /// keys of --config
     #[arg(long = "type", value_name = "TYPE", id = "job_type")]
@@ -94,8 +98,8 @@ struct ScheduleArgs {
 impl ScheduleArgs {
     /// Fails if `--type` contradicts the flag of the schedule.
     fn chosen(self, at: Option<DateTime<Utc>>) -> Result<Option<(JobType, Value)>, String> {
-        let Self { cron, interval, at: _, config, seconds, job_type } = self;
-        let cron = cron.map(|expression| (JobType::Cron, cron_config(&expression, seconds)));
+        let Self { cron, interval, at: _, config, seconds, day_match, job_type } = self;
+        let cron = cron.map(|expression| (JobType::Cron, cron_config(&expression, seconds, day_match)));
         let interval = interval.map(|period| (JobType::Interval, period));
         let once = at
             .map(|at| (JobType::OneOff, json!({"run_at": at.to_rfc3339_opts(SecondsFormat::AutoSi, true)})));

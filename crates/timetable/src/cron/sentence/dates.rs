@@ -1,8 +1,11 @@
 //! The days and months of an expression in words; `times` writes the times.
 
+use sched_vocabulary::schedule::DayMatch;
+
 use super::{
     super::{
         Fields,
+        field::Field,
         special_day::Special,
         values::{Kind, ValueSet},
     },
@@ -29,19 +32,29 @@ const ORDINALS: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
 pub(super) fn dates(fields: &Fields, all_hours: bool) -> String {
     let months: Vec<u8> = fields.month.values.iter().collect();
     let all_months = fields.month.values == ValueSet::all(Kind::Month);
-    if every_day(fields) {
+    let (by_day, by_weekday) = restrictions(fields);
+    if !by_day && !by_weekday {
         let daily = if all_hours { "" } else { " every day" };
         return if all_months { daily.to_owned() } else { format!("{daily} {}", in_months(&months)) };
     }
-    let weekdays: Vec<u8> =
-        if fields.day_of_week.star { Vec::new() } else { fields.day_of_week.values.iter().collect() };
+    let weekdays: Vec<u8> = if by_weekday { fields.day_of_week.values.iter().collect() } else { Vec::new() };
+    let both = fields.restricts_both_days() && by_day && by_weekday;
     // A weekday is not a day "of January", so the month gets its own phrase.
     let named_month = match months.as_slice() {
-        [only] if weekdays.is_empty() => Some(name(&MONTHS, only - 1)),
+        [only] if weekdays.is_empty() || both => Some(name(&MONTHS, only - 1)),
         _ => None,
     };
-    let days = day_phrases(fields, named_month.unwrap_or("the month"));
+    let month = named_month.unwrap_or("the month");
+    let mut days = if by_day { day_phrases(&fields.day, month) } else { Vec::new() };
+    if by_weekday && !both {
+        let specials = &fields.day_of_week.specials;
+        days.extend(specials.iter().map(|special| special_day(*special, month)));
+    }
     let days = match (days.as_slice(), weekday_run(&weekdays)) {
+        (phrases, _) if both => {
+            let comma = if phrases.len() > 1 { "," } else { "" };
+            format!(" {}{comma} if the day is {}", enumeration(&days, "or"), weekday_condition(fields, month))
+        }
         ([], Some((first, last))) => format!(", {first} to {last}"),
         (_, Some((first, last))) => {
             let run = format!("on any day from {first} to {last}");
@@ -57,27 +70,37 @@ pub(super) fn dates(fields: &Fields, all_hours: bool) -> String {
     if all_months || named_month.is_some() { days } else { format!("{days}, {}", in_months(&months)) }
 }
 
-/// No field restricts the day, or one field allows all days.
-fn every_day(fields: &Fields) -> bool {
-    let (day, weekday) = (&fields.day, &fields.day_of_week);
-    (day.star && weekday.star)
-        || (!day.star && day.values == ValueSet::all(Kind::Day))
-        || (!weekday.star && weekday.values == ValueSet::all(Kind::DayOfWeek))
+/// Whether the day of the month and the weekday restrict the days. All values do not, except that
+/// of two fields that match alternatively, one with all values frees the other.
+fn restrictions(fields: &Fields) -> (bool, bool) {
+    let frees = |field: &Field, kind| field.star || field.values == ValueSet::all(kind);
+    let (day, weekday) = (frees(&fields.day, Kind::Day), frees(&fields.day_of_week, Kind::DayOfWeek));
+    match fields.day_match {
+        DayMatch::Both => (!day, !weekday),
+        DayMatch::Either => (!day && !weekday, !day && !weekday),
+    }
 }
 
-fn day_phrases(fields: &Fields, month: &str) -> Vec<String> {
+fn day_phrases(field: &Field, month: &str) -> Vec<String> {
     let mut phrases = Vec::new();
-    if !fields.day.star {
-        let days: Vec<u8> = fields.day.values.iter().collect();
-        if !days.is_empty() {
-            phrases.push(format!("on {} of {month}", values("day", &days)));
-        }
-        phrases.extend(fields.day.specials.iter().map(|special| special_day(*special, month)));
+    let days: Vec<u8> = field.values.iter().collect();
+    if !days.is_empty() {
+        phrases.push(format!("on {} of {month}", values("day", &days)));
     }
-    if !fields.day_of_week.star {
-        phrases.extend(fields.day_of_week.specials.iter().map(|special| special_day(*special, month)));
-    }
+    phrases.extend(field.specials.iter().map(|special| special_day(*special, month)));
     phrases
+}
+
+/// `a Friday or the first Monday of the month`.
+fn weekday_condition(fields: &Fields, month: &str) -> String {
+    let weekdays: Vec<u8> = fields.day_of_week.values.iter().collect();
+    let mut items = match weekday_run(&weekdays) {
+        Some((first, last)) => vec![format!("a day from {first} to {last}")],
+        None => weekdays_from_monday(&weekdays).map(|name| format!("a {name}")).collect(),
+    };
+    let specials = fields.day_of_week.specials.iter().map(|special| special_day(*special, month));
+    items.extend(specials.map(|special| special.trim_start_matches("on ").to_owned()));
+    enumeration(&items, "or")
 }
 
 fn special_day(special: Special, month: &str) -> String {

@@ -3,7 +3,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::{Args, Subcommand};
 use sched_model::domain::time_expression::Moment;
-use sched_model::domain::timetable::{DstGap, DstOverlap, JobType, MAX_FIRE_TIMES};
+use sched_model::domain::timetable::{DayMatch, DstGap, DstOverlap, JobType, MAX_FIRE_TIMES};
 use serde_json::{Value, json};
 
 use super::question::{Mistake, Names, Question, Settings, cron_config};
@@ -45,6 +45,10 @@ pub(crate) struct PreviewArgs {
     /// Crontab expressions have six fields, with the second first
     #[arg(long, conflicts_with_all = ["interval", "at", "config"])]
     seconds: bool,
+    /// Days that match if both day fields are restricted: either or both; default: both if one of
+    /// them starts with `*`, else either
+    #[arg(long, value_name = "CHOICE", conflicts_with_all = ["interval", "at", "config"])]
+    day_match: Option<DayMatch>,
     /// Name of the planned job, which determines the value of `H` in a crontab expression
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
@@ -79,6 +83,7 @@ impl PreviewArgs {
             dst_gap: self.dst_gap,
             dst_overlap: self.dst_overlap,
             seconds: self.seconds,
+            day_match: self.day_match,
             job: self.job.clone(),
         }
     }
@@ -87,7 +92,7 @@ impl PreviewArgs {
     pub(super) fn question(&self, now: DateTime<Utc>) -> Result<Question, Mistake> {
         let names = |schedule| Names { schedule, timezone: "--timezone" };
         let (job_type, config, names) = if let Some(expression) = &self.cron {
-            (JobType::Cron, cron_config(expression, self.seconds), names("--cron"))
+            (JobType::Cron, cron_config(expression, self.seconds, self.day_match), names("--cron"))
         } else if let Some(period) = &self.interval {
             (JobType::Interval, period.clone(), names("--interval"))
         } else if let Some(at) = self.at {
@@ -112,7 +117,10 @@ impl PreviewArgs {
 pub(in crate::commands) fn kind(config: &Value) -> JobType {
     let config = config.pointer("/any_of/0").unwrap_or(config);
     let has = |key: &str| config.get(key).is_some();
-    if ["expression", "second", "minute", "hour", "day", "month", "day_of_week"].into_iter().any(has) {
+    if ["expression", "second", "minute", "hour", "day", "month", "day_of_week", "day_match"]
+        .into_iter()
+        .any(has)
+    {
         JobType::Cron
     } else if has("run_at") {
         JobType::OneOff
@@ -184,6 +192,15 @@ mod tests {
             (&["--at", "2030-01-31 10:00", "--timezone", "Europe/Berlin"], "Once, at 2030-01-31T09:00:00Z."),
             (&["--at", "+2h30m"], "Once, at 2026-03-26T14:30:00Z."),
             (&["--config", r#"{"hour": 9}"#, "--type", "cron"], "At 09:00 every day."),
+            (&["--cron", "0 0 13 * FRI"], "At 00:00 on day 13 of the month or on Friday."),
+            (
+                &["--cron", "0 0 13 * FRI", "--day-match", "both"],
+                "At 00:00 on day 13 of the month if the day is a Friday.",
+            ),
+            (
+                &["--config", r#"{"day": 13, "day_of_week": "fri"}"#],
+                "At 00:00 on day 13 of the month if the day is a Friday.",
+            ),
             (&["--config", "{}", "--type", "manual"], "Only when triggered."),
             (&["--config", r#"{"expression": "0 9 * * *"}"#], "At 09:00 every day."),
             (&["--config", r#"{"hour": 9}"#], "At 09:00 every day."),
@@ -244,6 +261,8 @@ mod tests {
             (&["--cron", "* * * * *", "--count", "10001"], "--count"),
             (&["--interval", "1h", "--seconds"], "--seconds"),
             (&["--cron", "* * * * *", "--dst-gap", "both"], "--dst-gap"),
+            (&["--cron", "* * * * *", "--day-match", "all"], "--day-match"),
+            (&["--interval", "1h", "--day-match", "both"], "--day-match"),
             (&["--cron", "* * * * *", "--dst-overlap", "shift"], "--dst-overlap"),
         ] {
             let error = parse(args).unwrap_err();

@@ -89,7 +89,7 @@ fn question(object: &Map<String, Value>, settings: &Settings) -> Result<Question
     }
     Ok(Question {
         job_type: JobType::Cron,
-        config: cron_config(expression, settings.seconds),
+        config: cron_config(expression, settings.seconds, settings.day_match),
         settings,
         names: NAMES,
     })
@@ -122,6 +122,7 @@ mod tests {
             dst_gap: None,
             dst_overlap: None,
             seconds: false,
+            day_match: None,
             job: None,
         };
         let mut output = Vec::new();

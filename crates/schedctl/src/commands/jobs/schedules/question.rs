@@ -3,10 +3,11 @@
 use chrono::{DateTime, Utc};
 use sched_model::domain::ids::DEFAULT_TENANT;
 use sched_model::domain::timetable::{
-    CronOptions, CronSpec, DstGap, DstOverlap, JobType, Preview, ScheduleError, ScheduleSource, hash_key,
+    CronOptions, CronSpec, DayMatch, DstGap, DstOverlap, JobType, Preview, ScheduleError, ScheduleSource,
+    hash_key,
 };
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 const SECONDS_IN_CONFIG: &str = "set `\"seconds\": true` beside the expression";
 
@@ -20,6 +21,7 @@ pub(super) struct Settings {
     /// For `H`.
     pub(super) job: Option<String>,
     pub(super) seconds: bool,
+    pub(super) day_match: Option<DayMatch>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +61,7 @@ impl Mistake {
 impl Question {
     /// An interval without an anchor counts from the start of the preview.
     pub(super) fn answer(&self) -> Result<Preview, Mistake> {
-        let Settings { timezone, after, count, dst_gap, dst_overlap, job, seconds: _ } = &self.settings;
+        let Settings { timezone, after, count, dst_gap, dst_overlap, job, .. } = &self.settings;
         let source = ScheduleSource {
             job_type: self.job_type,
             config: &self.config,
@@ -83,7 +85,9 @@ impl Question {
         let expression = self.config.get("expression").and_then(Value::as_str);
         let seconds = self.config.get("seconds") == Some(&Value::Bool(true));
         let key = hash_key_of(self.settings.job.as_deref());
-        let parse = |text| CronSpec::parse_with(text, &CronOptions { hash_key: &key, seconds });
+        let day_match = self.config.get("day_match").and_then(Value::as_str);
+        let day_match = day_match.and_then(|text| text.parse().ok());
+        let parse = |text| CronSpec::parse_with(text, &CronOptions { hash_key: &key, seconds, day_match });
         match expression.filter(|_| field == "expression").map(parse) {
             Some(Err(inner)) if self.names.schedule == "--cron" => Mistake::new(
                 self.names.part(inner.field()),
@@ -111,10 +115,18 @@ fn hash_key_of(job: Option<&str>) -> String {
     job.map(|name| hash_key(DEFAULT_TENANT.0, name)).unwrap_or_default()
 }
 
-pub(in crate::commands) fn cron_config(expression: &str, seconds: bool) -> Value {
+pub(in crate::commands) fn cron_config(
+    expression: &str,
+    seconds: bool,
+    day_match: Option<DayMatch>,
+) -> Value {
+    let mut config = Map::new();
+    config.insert("expression".to_owned(), expression.into());
     if seconds {
-        json!({ "expression": expression, "seconds": true })
-    } else {
-        json!({ "expression": expression })
+        config.insert("seconds".to_owned(), true.into());
     }
+    if let Some(day_match) = day_match {
+        config.insert("day_match".to_owned(), day_match.as_str().into());
+    }
+    Value::Object(config)
 }

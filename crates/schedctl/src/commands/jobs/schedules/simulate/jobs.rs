@@ -10,7 +10,8 @@ use sched_model::domain::ids::DEFAULT_TENANT;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::simulation::{Simulated, Spread, Timing, Window, spread_expression};
 use sched_model::domain::timetable::{
-    Calendar, DstGap, DstOverlap, JobType, Schedule, ScheduleError, Timetable, hash_key,
+    Calendar, CronOptions, CronSpec, DstGap, DstOverlap, JobType, Schedule, ScheduleError, Timetable,
+    hash_key,
 };
 use sched_runtime::exit::ExitError;
 use sched_wire::{JobSpec, Problem, ProblemError};
@@ -142,11 +143,9 @@ impl Reading<'_> {
     fn spread<'n>(&self, name: &str, settings: &JobSettings) -> Result<Option<Spread<'n>>, Refusal> {
         let timetable = self.timetable(settings)?;
         let Schedule::Cron(cron) = timetable.schedule() else { return Ok(None) };
-        // As written, except for nicknames and the form with a key per field, which have no fields.
-        let written = settings.schedule_config.get("expression").and_then(Value::as_str);
-        let written = written.filter(|text| !text.trim_start().starts_with('@'));
-        let expression = written.unwrap_or_else(|| cron.spec().canonical());
-        let Some(spread) = spread_expression(expression, &hash_key(DEFAULT_TENANT.0, name)) else {
+        let key = hash_key(DEFAULT_TENANT.0, name);
+        let expression = replaceable_expression(&settings.schedule_config, cron.spec(), &key);
+        let Some(spread) = expression.and_then(|expression| spread_expression(expression, &key)) else {
             return Ok(None);
         };
         let mut moved = settings.clone();
@@ -157,10 +156,24 @@ impl Reading<'_> {
         }
         let mut config = Map::new();
         config.insert("expression".to_owned(), spread.resolved.into());
+        config.insert("day_match".to_owned(), cron.spec().day_match().as_str().into());
         config.extend(settings.schedule_config.get("seconds").map(|set| ("seconds".to_owned(), set.clone())));
         moved.schedule_config = Value::Object(config);
         Ok(Some(Spread { expression: spread.expression, timing: self.timing(&moved)? }))
     }
+}
+
+/// As written, except for nicknames and the form with a key per field, which have no expression.
+/// `None` if an expression alone could not replace these.
+fn replaceable_expression<'a>(config: &'a Value, spec: &'a CronSpec, key: &str) -> Option<&'a str> {
+    let written = config.get("expression").and_then(Value::as_str);
+    if let Some(written) = written.filter(|text| !text.trim_start().starts_with('@')) {
+        return Some(written);
+    }
+    let seconds = config.get("seconds") == Some(&Value::Bool(true));
+    let alone = CronOptions { hash_key: key, seconds, day_match: None };
+    let is_equal = CronSpec::parse_with(spec.canonical(), &alone).is_ok_and(|alone| alone == *spec);
+    is_equal.then(|| spec.canonical())
 }
 
 struct Refusal {
