@@ -25,6 +25,16 @@ const FUNCTIONS: [(&str, u32, &str); 7] = [
 
 const CRONS: [&str; 6] =
     ["*/3 * * * * *", "*/7 * * * * *", "5,10,40 * * * * *", "*/2 * * * *", "0-30/4 * * * * *", "* * * * *"];
+/// Day fields with their `day_match`; what the run proves is their next fire.
+const DAYS: [(&str, Option<&str>); 7] = [
+    ("13 * FRI", None),
+    ("*/2 * FRI", None),
+    ("*,5 * MON", None),
+    ("L * */2", None),
+    ("1-7 * MON", Some("both")),
+    ("*/10 * FRI", Some("either")),
+    ("13 * FRI", Some("both")),
+];
 const POLICIES: [(&str, u32); 4] = [("skip", 1), ("queue", 1), ("allow", 3), ("skip", 2)];
 const MISFIRES: [&str; 3] = ["fire_once", "skip", "fire_all"];
 
@@ -80,6 +90,14 @@ fn jobs(now: DateTime<Utc>) -> Vec<Value> {
         let zone = if n % 2 == 0 { "UTC" } else { "Europe/Berlin" };
         jobs.push(json!({"name": format!("cron-{n}"), "function": "quick", "job_type": "cron", "schedule_config": config, "timezone": zone,
                          "misfire_policy": MISFIRES.get(n % MISFIRES.len()), "retry_policy": retries(6, 1, "fixed")}));
+    }
+    for (n, (days, day_match)) in DAYS.iter().enumerate() {
+        let mut config = json!({"expression": format!("{n} 4 {days}")});
+        if let Some(day_match) = day_match {
+            config["day_match"] = (*day_match).into();
+        }
+        jobs.push(json!({"name": format!("days-{n}"), "function": "quick", "job_type": "cron", "schedule_config": config,
+                         "retry_policy": retries(6, 1, "fixed")}));
     }
     for (n, policy) in MISFIRES.iter().enumerate() {
         let more = json!({"calendars": ["breaks"], "misfire_policy": policy, "retry_policy": retries(6, 1, "fixed")});

@@ -46,14 +46,20 @@ def interval(config, created_at, after):
 
 
 def cron(config, zone, after):
-    if not config.keys() <= {"expression", "seconds"}:
+    if not config.keys() <= {"expression", "seconds", "day_match"}:
         raise ValueError(f"a crontab schedule that is not understood: {config}")
     fields = len(config["expression"].split())
     if fields != (6 if config.get("seconds") else 5):
         raise ValueError(f"{fields} fields: {config}")
     # The last whole second that has passed: a fire at `after` itself is not after it.
     begin = (EPOCH + timedelta(microseconds=after)).replace(microsecond=0).astimezone(ZoneInfo(zone))
-    for fire in CronSim(config["expression"], begin):
+    fires = CronSim(config["expression"], begin)
+    if "day_match" in config:
+        # The oracle would count every day as a match of `*`.
+        if "*" in fires.parts[3::2]:
+            raise ValueError(f"a day match beside `*` is not understood: {config}")
+        fires.day_and = {"both": True, "either": False}[config["day_match"]]
+    for fire in fires:
         at = micros(fire)
         if at > after:
             yield at
