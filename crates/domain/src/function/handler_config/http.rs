@@ -236,7 +236,7 @@ impl HttpConfig {
         let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match essence.as_str() {
             "application/x-www-form-urlencoded" => Form::Percent,
-            json if json == "application/json" || json.ends_with("+json") => Form::Json,
+            json if json.ends_with("/json") || json.ends_with("+json") => Form::Json,
             xml if xml.ends_with("/xml") || xml.ends_with("+xml") => Form::Xml,
             _ => Form::Plain,
         }

@@ -160,6 +160,9 @@ fn the_content_type_decides_how_values_are_escaped() {
         HttpConfig::parse(&config).unwrap().filled_body(&values(&args)).unwrap().unwrap()
     };
     assert_eq!(body("application/problem+json; charset=utf-8", "[\"{{args.v}}\"]"), r#"["a\"&<b"]"#);
+    for json in ["application/json", "text/json", "Text/JSON;charset=utf-8", "x/json", "model/gltf+json"] {
+        assert_eq!(body(json, "[\"{{args.v}}\"]"), r#"["a\"&<b"]"#, "{json}");
+    }
     assert_eq!(body("application/x-www-form-urlencoded", "v={{args.v}}"), "v=a%22%26%3Cb");
     assert_eq!(body("text/xml", "<v>{{args.v}}</v>"), "<v>a&quot;&amp;&lt;b</v>");
     assert_eq!(body("text/plain", "{{args.v}}"), "a\"&<b");
