@@ -78,7 +78,7 @@ fn disguises(address: [u8; 4]) -> Vec<String> {
 }
 
 /// IPv6 addresses that are not public.
-const V6: [&str; 30] = [
+const V6: [&str; 32] = [
     "::",
     "::1",
     "0:0:0:0:0:0:0:1",
@@ -109,10 +109,12 @@ const V6: [&str; 30] = [
     "3fff::1",
     "4000::1",
     "64:ff9b::808:808",
+    "2606:4700:1:2:0:5efe:10.0.0.1",
+    "2606:4700:1:2:200:5efe:a9fe:a9fe",
 ];
 
-/// Names of this machine, and URLs that are invalid or hide another URL.
-const URLS: [&str; 40] = [
+/// Names of this machine and of metadata services, and URLs that are invalid or hide another URL.
+const URLS: [&str; 42] = [
     "http://localhost:PORT/",
     "http://LOCALHOST:PORT/",
     "http://localhost.:PORT/",
@@ -121,6 +123,8 @@ const URLS: [&str; 40] = [
     "http://ip6-localhost:PORT/",
     "http://ip6-loopback:PORT/",
     "http://loc%61lhost:PORT/",
+    "http://metadata.packet.net/userdata",
+    "https://METADATA.platformequinix.com./",
     "http://ｌｏｃａｌｈｏｓｔ:PORT/",
     "http://LOCALHOſT:PORT/",
     "http://user@127.0.0.1:PORT/",
@@ -156,7 +160,7 @@ const URLS: [&str; 40] = [
 ];
 
 /// Ports that are rejected even on public addresses.
-const PORTS: [u16; 12] = [1, 22, 25, 53, 110, 143, 2375, 3306, 5432, 6379, 6667, 11211];
+const PORTS: [u16; 13] = [1, 22, 25, 53, 110, 143, 2375, 3306, 5432, 6379, 6667, 10080, 11211];
 
 struct Tally {
     blocked: usize,

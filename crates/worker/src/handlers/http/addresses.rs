@@ -2,7 +2,8 @@
 //!
 //! IPv6 has an allow-list (`2000::/3` is the only allocated range) minus its special networks. For
 //! IPv4, the special networks are listed, from the IANA special-purpose registries. Networks that
-//! embed an IPv4 address (NAT64, 6to4, Teredo) are refused completely.
+//! embed an IPv4 address (NAT64, 6to4, Teredo) are refused completely. An ISATAP address can have
+//! any prefix, so it is refused if the IPv4 address in it is.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -62,7 +63,8 @@ pub(super) fn refusal(address: IpAddr) -> Option<&'static str> {
             let found = table.iter().find(|(network, prefix, _)| {
                 same_prefix(bits, Ipv6Addr::from(*network).into(), *prefix, 128)
             });
-            found.map(|(_, _, kind)| *kind).or((!is_public).then_some("a reserved"))
+            let leads_inside = || isatap(v6).and_then(|v4| refusal(v4.into())).map(|_| "an ISATAP");
+            found.map(|(_, _, kind)| *kind).or((!is_public).then_some("a reserved")).or_else(leads_inside)
         }
     }
 }
@@ -76,8 +78,14 @@ pub(super) fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
         (0x2002, _) => from(b, c),
         // Teredo inverts every bit of the client's address.
         (0x2001, 0) => from(!g, !h),
-        _ => None,
+        _ => isatap(v6),
     }
+}
+
+/// The IPv4 address of an interface id of RFC 5214, `0:5efe:a.b.c.d` or `200:5efe:a.b.c.d`.
+fn isatap(v6: Ipv6Addr) -> Option<Ipv4Addr> {
+    let [_, _, _, _, 0 | 0x200, 0x5efe, g, h] = v6.segments() else { return None };
+    Some(Ipv4Addr::from((u32::from(g) << 16) | u32::from(h)))
 }
 
 /// Whether the first `prefix` of `width` bits are equal.
@@ -128,5 +136,18 @@ mod tests {
         assert_eq!(embedded("2002:7f00:1::").as_deref(), Some("127.0.0.1"));
         assert_eq!(embedded("2001:0:1:2:3:4:80ff:fffe").as_deref(), Some("127.0.0.1"));
         assert_eq!(embedded("2606:4700::1"), None);
+    }
+
+    #[test]
+    fn isatap_address_leads_to_its_ipv4_address() {
+        for id in ["0:5efe", "200:5efe"] {
+            for private in ["10.0.0.1", "127.0.0.1", "169.254.169.254", "192.168.0.1"] {
+                let address = format!("2606:4700:1:2:{id}:{private}");
+                assert_eq!(refused(&address), Some("an ISATAP"), "{address}");
+                assert_eq!(embedded(address.parse().unwrap()), Some(private.parse().unwrap()));
+            }
+            assert_eq!(refused(&format!("2606:4700:1:2:{id}:8.8.8.8")), None);
+        }
+        assert_eq!(refused("2606:4700:1:2:100:5efe:10.0.0.1"), None, "another interface id");
     }
 }

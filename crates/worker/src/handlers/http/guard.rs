@@ -23,15 +23,19 @@ use super::this_machine::{is_local_name, is_own};
 /// Of one name. Ordinary names have fewer.
 const MAX_ADDRESSES: usize = 64;
 
-/// Ports of other protocols for which a request could have an effect: mail, shells, databases,
-/// caches, cluster managers.
+/// Ports of other protocols for which a request could have an effect: all ports that the Fetch
+/// standard blocks, databases, caches, cluster managers.
 const REFUSED_PORTS: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103,
     104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 445, 465, 512, 513,
     514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1433, 1521,
     1719, 1720, 1723, 2049, 2375, 2376, 2379, 2380, 3306, 3389, 3659, 4045, 4190, 5060, 5061, 5432, 5433,
-    5672, 6000, 6379, 6432, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 10250, 10255, 11211, 27017,
+    5672, 6000, 6379, 6432, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 10080, 10250, 10255, 11211,
+    27017,
 ];
+
+/// Metadata services at public addresses.
+const METADATA_NAMES: [&str; 2] = ["metadata.packet.net", "metadata.platformequinix.com"];
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoTarget {
@@ -105,6 +109,9 @@ impl Guard {
                 if !is_allowed && is_local_name(name) {
                     return Err(refused("the name refers to this machine"));
                 }
+                if !is_allowed && METADATA_NAMES.contains(&name) {
+                    return Err(refused("the name refers to a cloud's metadata service"));
+                }
                 let found = self.resolve(name).await?;
                 if is_allowed {
                     return Ok(with_port(&found, port));
@@ -145,4 +152,24 @@ impl Guard {
 
 fn with_port(addresses: &[IpAddr], port: u16) -> Vec<SocketAddr> {
     addresses.iter().map(|address| SocketAddr::new(address.to_canonical(), port)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Section "port blocking" of <https://fetch.spec.whatwg.org>.
+    const BLOCKED_BY_FETCH: [u16; 83] = [
+        0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102,
+        103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512,
+        513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719,
+        1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697,
+        10080,
+    ];
+
+    #[test]
+    fn ports_of_the_fetch_standard_are_refused() {
+        let missing: Vec<_> = BLOCKED_BY_FETCH.iter().filter(|port| !REFUSED_PORTS.contains(port)).collect();
+        assert_eq!(missing, Vec::<&u16>::new());
+    }
 }
