@@ -1,5 +1,5 @@
 //! Checks the password of a sign-in: counts attempts, delays them after many failures, and takes as
-//! long for an unknown account.
+//! long for an unknown or a deactivated account.
 //!
 //! The database counts an attempt before the check, and a right password takes the count back. So
 //! all API processes count together, and a process that dies has counted a failure. A wrong
@@ -40,7 +40,7 @@ impl Claim<'_> {
 
 #[derive(Debug)]
 pub(crate) enum PasswordCheck {
-    /// The password is right. Whether the account may sign in is not checked yet.
+    /// The password is right, and the account is active.
     Right {
         account: Account,
         /// The stored hash that was verified; it may have changed since.
@@ -48,7 +48,8 @@ pub(crate) enum PasswordCheck {
         /// The counters to reset with [`reset_failures`].
         subjects: Subjects,
     },
-    /// The password is wrong, or the account does not exist. Clients must not see the difference.
+    /// The password is wrong, the account does not exist, or it is deactivated. Clients must not see
+    /// the difference.
     Wrong {
         /// `None` if the account does not exist.
         account: Option<Account>,
@@ -78,7 +79,9 @@ pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Passwor
     let fits = compute(move || verify_password(&password, &hash)).await?;
     drop(turn);
     match (fits, account, kept) {
-        (Ok(true), Some(account), Some(verified)) => Ok(PasswordCheck::Right { account, verified, subjects }),
+        (Ok(true), Some(account), Some(verified)) if account.is_active => {
+            Ok(PasswordCheck::Right { account, verified, subjects })
+        }
         (Err(error), Some(account), _) => {
             tracing::error!(user.id = %account.user, error = %error, "password could not be verified");
             Ok(PasswordCheck::Wrong { account: Some(account), failures })

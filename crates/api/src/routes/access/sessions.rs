@@ -62,9 +62,6 @@ pub(crate) async fn create(
             return Err(ApiError::SignInFailed("the address or the password is wrong"));
         }
     };
-    if !account.is_active {
-        return Err(ApiError::SignInFailed("the user is deactivated"));
-    }
     let Some(membership) = chosen(&account, slug) else {
         identity::reset_failures(&state, &subjects).await?;
         let refused = ApiError::Refused(vec![which_tenant(&account)]);
