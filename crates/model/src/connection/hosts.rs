@@ -30,14 +30,11 @@ impl Servers {
     ///
     /// # Errors
     /// The URL is invalid.
-    pub(crate) fn of(
-        url: &str,
-        limit: Duration,
-        prepare: impl Fn(&mut Config),
-    ) -> Result<Self, tokio_postgres::Error> {
+    pub(crate) fn of(url: &str, limit: Duration, prepare: impl Fn(&mut Config)) -> Result<Self, InvalidUrl> {
         let mut each = Vec::new();
         for url in one_by_one(url) {
             let mut config: Config = url.parse()?;
+            check(&config)?;
             if !url.contains(KIND_OF_SERVER) {
                 config.target_session_attrs(TargetSessionAttrs::ReadWrite);
             }
@@ -82,12 +79,53 @@ impl Servers {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidUrl {
+    #[error(transparent)]
+    Syntax(#[from] tokio_postgres::Error),
+    #[error("it names no server; add one, as in postgresql://user@localhost/database")]
+    NoServer,
+    #[error("host={0} counts as one server; write host= once for each")]
+    List(String),
+    #[error(
+        "its number of hosts ({names}) differs from its number of hostaddrs ({addresses}); give one for each"
+    )]
+    Addresses { names: usize, addresses: usize },
+    #[error(
+        "its number of ports ({ports}) differs from its number of servers ({servers}); give one port for all servers \
+         or one for each, and count one for each server before the path"
+    )]
+    Ports { servers: usize, ports: usize },
+}
+
+/// The driver reports these mistakes with every connection, like a server that is down.
+fn check(config: &Config) -> Result<(), InvalidUrl> {
+    let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs().len());
+    let (servers, ports) = (hosts.len().max(addresses), config.get_ports().len());
+    for host in hosts {
+        if let Host::Tcp(name) = host
+            && name.contains(',')
+        {
+            return Err(InvalidUrl::List(name.clone()));
+        }
+    }
+    if servers == 0 {
+        return Err(InvalidUrl::NoServer);
+    }
+    if !hosts.is_empty() && addresses > 0 && hosts.len() != addresses {
+        return Err(InvalidUrl::Addresses { names: hosts.len(), addresses });
+    }
+    if ports > 1 && ports != servers {
+        return Err(InvalidUrl::Ports { servers, ports });
+    }
+    Ok(())
+}
+
 fn places(config: &Config) -> Vec<(String, u16)> {
-    // The driver takes a list in `host=` for one name.
-    let names = config.get_hosts().iter().flat_map(|host| match host {
-        Host::Tcp(names) => names.split(',').map(str::to_owned).collect::<Vec<_>>(),
+    let names = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(name) => name.clone(),
         #[cfg(unix)]
-        Host::Unix(_) => vec!["localhost".to_owned()],
+        Host::Unix(_) => "localhost".to_owned(),
     });
     let addresses = config.get_hostaddrs().iter().map(ToString::to_string);
     let ports = config.get_ports();
@@ -157,13 +195,40 @@ mod tests {
     fn places_are_all_servers_however_the_url_names_them() {
         for (url, expected) in [
             ("postgresql://u:p@one:1,two,three:3/sched", &[("one", 1), ("two", 5432), ("three", 3)][..]),
-            ("postgresql:///sched?host=one,two&port=7,8", &[("one", 7), ("two", 8)]),
+            ("postgresql:///sched?host=one&host=two&port=7,8", &[("one", 7), ("two", 8)]),
             ("postgresql://one:6/sched?hostaddr=10.0.0.5", &[("one", 6), ("10.0.0.5", 6)]),
             ("postgresql:///sched?host=/run/postgresql", &[("localhost", 5432)]),
         ] {
             let places = servers(url).places();
             let places: Vec<(&str, u16)> = places.iter().map(|(host, port)| (host.as_str(), *port)).collect();
             assert_eq!(places, expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn url_that_no_connection_can_use_is_refused() {
+        for (url, expected) in [
+            ("postgresql://one:port/sched", "invalid value for option `port`"),
+            ("postgresql://one/sched?nothing=1", "unknown option `nothing`"),
+            ("postgresql:///sched", "it names no server"),
+            ("postgresql:///sched?host=one,two", "host=one,two counts as one server"),
+            (
+                "postgresql://one/sched?port=1,2",
+                "its number of ports (3) differs from its number of servers (1)",
+            ),
+            (
+                "postgresql:///sched?host=one&host=two&port=1,2,3",
+                "its number of ports (3) differs from its number of servers (2)",
+            ),
+            (
+                "postgresql://one/sched?hostaddr=10.0.0.5,10.0.0.6",
+                "its number of hosts (1) differs from its number of hostaddrs (2)",
+            ),
+        ] {
+            let Err(error) = Servers::of(url, Duration::from_secs(6), |_| {}) else { panic!("{url}") };
+            let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+            let text = format!("{error}: {cause}");
+            assert!(text.contains(expected), "{url}: {text}");
         }
     }
 

@@ -15,6 +15,7 @@ use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfi
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection};
 use futures_util::FutureExt;
 
+pub use crate::connection::hosts::InvalidUrl;
 use crate::connection::hosts::{NoServer, Servers};
 use crate::{Conn, DbError, DbResult};
 
@@ -82,7 +83,7 @@ impl DatabaseSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidDatabaseSettings {
     #[error("the database URL is invalid; expected postgresql://user:password@host/database")]
-    Url(#[source] tokio_postgres::Error),
+    Url(#[source] InvalidUrl),
     #[error("the certificate file {path} cannot be used")]
     Certificates {
         path: String,

@@ -35,6 +35,19 @@ async fn unknown_flags_and_bad_settings_are_all_told_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn unusable_database_url_ends_the_start() {
+    for name in DAEMONS {
+        for (url, says) in [
+            ("postgresql://nobody@127.0.0.1/none?port=1,2", "number of ports (3)"),
+            ("postgresql:///none", "names no server"),
+            ("postgresql://nobody@127.0.0.1:port/none", "the database URL is invalid"),
+        ] {
+            fails(daemon(name).env("DATABASE_URL", url), 2, &[says]).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_missing_older_or_newer_schema_names_the_command_that_mends_it() {
     let empty = TestDatabase::empty().await;
     for name in DAEMONS {
