@@ -114,7 +114,7 @@ impl Writing {
         if says.is_conditional {
             header(
                 "If-Match",
-                json!({"type": "string", "pattern": "^(\\*|\"[^\"]*\")$"}),
+                json!({"type": "string", "pattern": "^(\\*|\"[^\"]+\")$"}),
                 "The `ETag` that the resource must still have; otherwise 412.",
             );
         }

@@ -55,6 +55,7 @@ pub struct PreviewRequest {
     pub after: Option<DateTime<Utc>>,
     /// Number of fire times, 1 to [`MAX_PREVIEW`]; [`DEFAULT_PREVIEW`] when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
     pub count: Option<usize>,
 }
 
@@ -67,6 +68,7 @@ pub struct PreviewQuery {
     pub after: Option<DateTime<Utc>>,
     /// As in [`PreviewRequest`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
     pub count: Option<usize>,
 }
 

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Rate {
     /// Maximum number of claims in any time span of `period_seconds`.
+    #[schemars(range(min = 1))]
     pub count: i32,
     /// Length of the period in seconds.
+    #[schemars(range(min = 1, max = 86_400))]
     pub period_seconds: i32,
 }
 

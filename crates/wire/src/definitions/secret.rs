@@ -12,6 +12,7 @@ use uuid::Uuid;
 #[serde(deny_unknown_fields)]
 pub struct SecretSpec {
     /// The value, 1 byte to 64 KiB of UTF-8.
+    #[schemars(length(min = 1, max = 65_536))]
     pub value: String,
 }
 

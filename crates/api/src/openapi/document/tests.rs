@@ -1,5 +1,8 @@
 use std::collections::BTreeSet;
 
+use sched_model::domain::secret::MAX_SECRET_BYTES;
+use sched_wire::MAX_PREVIEW;
+
 use super::*;
 use crate::routes::table::table;
 
@@ -124,6 +127,28 @@ fn headers_and_refusals_are_documented() {
         assert!(document["components"]["responses"][refusal]["headers"].get(name).is_some(), "{refusal}");
     }
     assert!(document["x-websockets"].get(EVENTS_SOCKET).is_some());
+}
+
+#[test]
+fn limits_of_values_are_documented() {
+    let document = the_document();
+    let schemas = &document["components"]["schemas"];
+    for (schema, field, limit, value) in [
+        ("PreviewRequest", "count", "minimum", 1),
+        ("PreviewRequest", "count", "maximum", MAX_PREVIEW),
+        ("SecretSpec", "value", "minLength", 1),
+        ("SecretSpec", "value", "maxLength", MAX_SECRET_BYTES),
+        ("Rate", "count", "minimum", 1),
+    ] {
+        assert_eq!(schemas[schema]["properties"][field][limit], value, "{schema} {field} {limit}");
+    }
+    let parameter = |path: &str, method: &str, name: &str| {
+        let parameters = document["paths"][path][method]["parameters"].as_array().unwrap();
+        parameters.iter().find(|one| one["name"] == name).unwrap()["schema"].clone()
+    };
+    assert_eq!(parameter("/api/v1/jobs/{job}/preview", "get", "count")["minimum"], 1);
+    // An empty tag is refused.
+    assert_eq!(parameter("/api/v1/jobs/{job}", "put", "If-Match")["pattern"], "^(\\*|\"[^\"]+\")$");
 }
 
 #[test]
