@@ -1,6 +1,6 @@
 //! The life cycle of a daemon's process, from its arguments to its exit code.
 //!
-//! The process loads the configuration, starts telemetry, signal handling and the runtime, and runs
+//! The process hides itself from other processes of its user, loads the configuration, starts telemetry, signal handling and the runtime, and runs
 //! the daemon's body, which watches [`Context::shutdown`]. The body defines the order in which its
 //! parts stop. After the second signal it has [`GRACE`] left before it is dropped. The process
 //! sends the remaining spans and error reports. Then it waits [`GRACE`] for running blocking calls
@@ -20,6 +20,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use crate::config::{self, ProcessSettings, Program, Setting, Source, Values};
 use crate::delivery::Sending;
 use crate::exit::{self, ExitError, ExitStatus};
+use crate::shield;
 use crate::shutdown::{self, Shutdown};
 use crate::telemetry::{self, LogSettings};
 use crate::traces::{self, Exporter, Traces, TracesSettings};
@@ -90,6 +91,8 @@ impl<A: IntoIterator<Item = OsString>> Invocation<'_, A> {
         E: Into<ExitError>,
     {
         let program = self.program;
+        // First, because the environment can be read until then.
+        shield::hide_process().map_err(failure)?;
         match self.start(read)? {
             Start::Answer(text) => answer(&text),
             Start::Run(process, config) => live(program, *process, |context| body(config, context)),

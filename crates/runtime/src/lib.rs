@@ -8,6 +8,7 @@ pub mod exit;
 pub mod health_endpoint;
 pub mod monotonic_clock;
 pub mod private_file;
+pub mod shield;
 pub mod shutdown;
 pub mod tasks;
 pub mod telemetry;

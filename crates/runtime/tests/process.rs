@@ -44,6 +44,8 @@ async fn body(manner: String, context: Context) -> Result<(), ExitError> {
     println!("ready");
     context.shutdown.soft.cancelled().await;
     println!("asked");
+    #[cfg(target_os = "linux")]
+    println!("dumpable: {}", nix::sys::prctl::get_dumpable().unwrap());
     match manner.as_str() {
         "polite" => Ok(()),
         "deaf" => std::future::pending().await,
@@ -108,6 +110,16 @@ fn a_signal_ends_a_daemon_in_order_with_code_zero() {
             errors.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert!(lines.iter().any(|line| line["signal"] == signal.as_str()), "{errors}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn daemon_hides_from_processes_of_its_user() {
+    let mut probe = Probe::start("");
+    probe.wait_for("ready");
+    probe.send(Signal::SIGTERM);
+    probe.wait_for("dumpable: false");
+    assert_eq!(probe.end().0, Some(0));
 }
 
 #[test]

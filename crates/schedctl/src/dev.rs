@@ -27,8 +27,8 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use sched_runtime::exit::{self, ExitError};
-use sched_runtime::private_file;
 use sched_runtime::shutdown::Shutdown;
+use sched_runtime::{private_file, shield};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::watch;
 
@@ -50,6 +50,8 @@ use programs::Programs;
 pub(crate) use self::args::DevArgs;
 
 pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> CommandResult {
+    // Its memory has the API key of the owner, and jobs run as its user.
+    shield::hide_process().map_err(failure)?;
     // Reports errors in a file before anything starts.
     let files = if args.apply.is_empty() { None } else { Some(Files::read(&args.apply)?) };
     let programs = Programs::find(args.worker_program.as_deref().map(|own| here.join(own))).map_err(usage)?;

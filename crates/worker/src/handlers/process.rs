@@ -64,6 +64,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use sched_model::domain::handler_config::ProcessConfig;
 use sched_runtime::monotonic_clock::monotonic;
+use sched_runtime::shield::hide_process;
 use tokio_util::sync::CancellationToken;
 
 use super::capture::CapturedOutput;
@@ -156,9 +157,7 @@ impl ProcessHandler {
             return Err(PrepareError::TempRoot { path: settings.temp_root, source });
         }
         crate::handlers::process::orphans::adopt_orphans().map_err(PrepareError::Subreaper)?;
-        #[cfg(target_os = "linux")]
-        nix::sys::prctl::set_dumpable(false)
-            .map_err(|errno| PrepareError::Shield(std::io::Error::from(errno)))?;
+        hide_process().map_err(PrepareError::Shield)?;
         let mark = crate::handlers::process::orphans::mark_of_this_process(&settings.installation);
         remove_dead_worker_folders(&settings.temp_root, &mark);
         let cgroups = Cgroups::probe(settings.cgroup_root.as_deref(), &mark);

@@ -37,7 +37,7 @@ pub(super) fn as_owner<T>((uid, gid): (Uid, Gid), act: impl FnOnce() -> T) -> io
     /// A change of credentials can make the process dumpable again.
     fn hide() {
         // Fails only for invalid values.
-        let (Ok(()) | Err(_)) = nix::sys::prctl::set_dumpable(false);
+        let (Ok(()) | Err(_)) = sched_runtime::shield::hide_process();
     }
 
     let refused = || io::Error::from_raw_os_error(nix::libc::EPERM);

@@ -184,6 +184,64 @@ async fn the_example_of_a_worker_with_its_own_functions_runs_its_jobs() {
     wait_until_gone(folder.path()).await;
 }
 
+/// A user that exists on every Linux system.
+#[cfg(target_os = "linux")]
+const NOBODY: u32 = 65_534;
+
+/// The kernel gives the files of a process in `/proc` to root if its user must not read them.
+#[cfg(target_os = "linux")]
+fn owner_of_environment(pid: u32) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(format!("/proc/{pid}/environ")).ok().map(|metadata| metadata.uid())
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn all_processes_of_dev_hide_from_their_user() {
+    use std::os::unix::process::CommandExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let own = owner_of_environment(std::process::id()).unwrap();
+    let test = std::env::current_exe().unwrap();
+    let schedctl = test.parent().and_then(Path::parent).unwrap().join("schedctl");
+    let (user, launch) = if own == 0 {
+        std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        let ids = NOBODY.to_string();
+        let as_nobody = ["--reuid", &ids, "--regid", &ids, "--clear-groups"];
+        let reaches = Process::at(Path::new("/usr/bin/setpriv")).args(as_nobody).args(["test", "-x"]);
+        if !reaches.arg(&schedctl).run(LIMIT).await.status.success() {
+            eprintln!("skipped: another user cannot start {}", schedctl.display());
+            return;
+        }
+        (NOBODY, Process::at(Path::new("/usr/bin/setpriv")).args(as_nobody).arg(&schedctl))
+    } else {
+        (own, Process::at(&schedctl))
+    };
+    let mut other = std::process::Command::new("sleep").arg("600").uid(user).spawn().unwrap();
+    wait_for("an ordinary process shows its environment", LIMIT, async || {
+        match owner_of_environment(other.id()) {
+            Some(owner) if owner == user => Ok(()),
+            owner => Err(format!("{owner:?}")),
+        }
+    })
+    .await;
+    other.kill().unwrap();
+    other.wait().unwrap();
+
+    let data = folder.path().join(".sched");
+    let launch = launch.current_dir(folder.path()).args(["dev", "--api-port", "0", "--data-dir"]).arg(&data);
+    let mut running = launch.start();
+    wait_for("schedctl, API, scheduler and worker hide their environment", LIMIT, async || {
+        let described = std::fs::read_to_string(data.join("dev.toml")).unwrap_or_default();
+        let pids = described.lines().filter_map(|line| line.strip_prefix("pid = ")?.parse().ok());
+        let owners: Vec<_> = pids.map(owner_of_environment).collect();
+        if owners == [Some(0); 4] { Ok(()) } else { Err(format!("{owners:?}\n{}", running.stderr())) }
+    })
+    .await;
+    assert!(running.stop_gracefully(LIMIT).await.success(), "{}", running.stderr());
+    wait_until_gone(folder.path()).await;
+}
+
 fn curl_of_the_readme() -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let text = std::fs::read_to_string(file).unwrap();

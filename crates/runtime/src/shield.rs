@@ -1,0 +1,20 @@
+//! Hides this process from other processes of its user.
+//!
+//! The environment of a daemon has the address of the database with its password. Jobs may run as
+//! the user of the daemon, so they must not read it.
+
+use std::io;
+
+/// From now on, only processes with `CAP_SYS_PTRACE` can read the environment, the memory and the
+/// list of open files of this process, or trace it. It leaves no core dump. Programs that this
+/// process starts are not hidden.
+///
+/// Has an effect on Linux only.
+///
+/// # Errors
+/// If the kernel rejects the request.
+pub fn hide_process() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_dumpable(false)?;
+    Ok(())
+}
