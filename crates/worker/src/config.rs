@@ -1,5 +1,6 @@
 //! The settings of the worker: names, units, defaults and their dependencies.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use sched_runtime::config::{self, DatabaseSettings, HealthSettings, SecretsSetti
 use crate::built_in::{ArchiveTarget, InvalidMailer, Mailer, SystemSettings};
 use crate::claiming::weights;
 use crate::handlers::http::{AllowList, PortList};
-use crate::handlers::process::{ProgramList, RunAsList};
+use crate::handlers::process::{EnvAllowList, ProgramList, RunAsList};
 
 /// The settings of this daemon besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[
@@ -90,6 +91,13 @@ pub const SETTINGS: &[Setting] = &[
         "PATHS",
         "Programs that process functions may start: absolute paths, folders with /*, or folders with all subfolders with /**. The target of a \
          link counts; shell commands need /bin/sh on the list. Any program by default: set it if tenants are not trusted",
+    ),
+    Setting::new(
+        "worker-env-allow",
+        "WORKER_ENV_ALLOW",
+        "NAMES",
+        "Variables of the worker's environment that functions may name in env_allow, separated by commas. Any by default, except settings of \
+         the scheduler's programs and names that look like secrets, which are always refused",
     ),
     Setting::new(
         "worker-run-as",
@@ -198,6 +206,8 @@ pub struct Config {
     /// Control group in which attempts with limits get groups; the group of the worker if `None`.
     pub cgroup_root: Option<String>,
     pub programs: ProgramList,
+    /// Variables that functions may inherit.
+    pub env_allow: EnvAllowList,
     /// Users that functions may run as.
     pub run_as: RunAsList,
     /// Targets that http functions may call besides the public Internet.
@@ -266,10 +276,14 @@ impl Config {
                 .optional_string("worker-temp-dir")
                 .map_or_else(std::env::temp_dir, PathBuf::from),
             cgroup_root,
-            programs: read_programs(values),
-            run_as: read_run_as(values),
+            programs: read_list(values, "worker-programs", |items| match items {
+                [] => Ok(ProgramList::default()),
+                items => ProgramList::parse(items),
+            }),
+            env_allow: read_list(values, "worker-env-allow", EnvAllowList::parse),
+            run_as: read_list(values, "worker-run-as", RunAsList::parse),
             http_allow: allow_list(values),
-            http_ports: read_ports(values),
+            http_ports: read_list(values, "worker-http-ports", PortList::parse),
             http_ca_file: values.optional_string("worker-http-ca-file").map(PathBuf::from),
             max_retry_attempts: values.integer("max-retry-attempts", 1..=100),
             system: read_system(values),
@@ -309,26 +323,15 @@ fn read_idle_interval(values: &mut Values, heartbeat_interval: Duration, lease: 
     interval
 }
 
-fn read_programs(values: &mut Values) -> ProgramList {
-    let items = values.optional_list("worker-programs");
-    let list = if items.is_empty() { Ok(ProgramList::default()) } else { ProgramList::parse(&items) };
-    list.unwrap_or_else(|wrong| {
-        values.mistake("worker-programs", wrong);
-        ProgramList::default()
-    })
-}
-
-fn read_run_as(values: &mut Values) -> RunAsList {
-    RunAsList::parse(&values.optional_list("worker-run-as")).unwrap_or_else(|wrong| {
-        values.mistake("worker-run-as", wrong);
-        RunAsList::default()
-    })
-}
-
-fn read_ports(values: &mut Values) -> PortList {
-    PortList::parse(&values.optional_list("worker-http-ports")).unwrap_or_else(|wrong| {
-        values.mistake("worker-http-ports", wrong);
-        PortList::default()
+/// Reads an optional list; a mistake in it is recorded, and the result is then not used.
+fn read_list<T: Default, E: Display>(
+    values: &mut Values,
+    name: &str,
+    parse: impl FnOnce(&[String]) -> Result<T, E>,
+) -> T {
+    parse(&values.optional_list(name)).unwrap_or_else(|wrong| {
+        values.mistake(name, wrong);
+        T::default()
     })
 }
 

@@ -124,6 +124,7 @@ pub(crate) async fn run(
         installation: installation(config.database.url.expose_secret()),
         cgroup_root: config.cgroup_root.clone(),
         programs: config.programs.clone(),
+        env_allow: config.env_allow.clone(),
         run_as: config.run_as.clone(),
     };
     let http = HttpSettings {

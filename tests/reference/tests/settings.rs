@@ -2,6 +2,7 @@
 
 use reference::{check_page, row, table_head};
 use sched_runtime::config::{Program, Sensitivity, Setting};
+use sched_worker::handlers::process::EnvAllowList;
 
 struct Daemon {
     program: Program,
@@ -47,13 +48,28 @@ fn line(setting: &Setting, daemons: &[&Daemon]) -> String {
     row(&[&flag, &format!("`{}`", setting.env), &default(setting, daemons), &meaning])
 }
 
-#[test]
-fn reference_settings_is_current() {
-    let daemons = [
+fn daemons() -> [Daemon; 3] {
+    [
         daemon(sched_api::PROGRAM, sched_api::config::GROUPS),
         daemon(sched_scheduler::PROGRAM, sched_scheduler::config::GROUPS),
         daemon(sched_worker::PROGRAM, sched_worker::config::GROUPS),
-    ];
+    ]
+}
+
+#[test]
+fn jobs_cannot_inherit_secret_settings() {
+    let settings = daemons().into_iter().flat_map(|daemon| daemon.settings);
+    let secret: Vec<Setting> =
+        settings.filter(|setting| setting.sensitivity != Sensitivity::Public).collect();
+    assert!(secret.iter().any(|setting| setting.env == "WORKER_SMTP_URL"), "{secret:?}");
+    for setting in secret {
+        assert!(EnvAllowList::parse(&[setting.env]).is_err(), "{}", setting.env);
+    }
+}
+
+#[test]
+fn reference_settings_is_current() {
+    let daemons = daemons();
     let every: Vec<&Daemon> = daemons.iter().collect();
     let named = |daemon: &Daemon, name: &str| daemon.settings.iter().find(|one| one.name == name).copied();
     let is_shared = |setting: &Setting| daemons.iter().all(|daemon| named(daemon, setting.name).is_some());

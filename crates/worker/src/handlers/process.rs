@@ -82,7 +82,7 @@ use supervise::TimeLimits;
 use users::Identity;
 use workspace::{Workspace, WorkspaceRoot};
 
-pub use environment::SAFE_PATH;
+pub use environment::{EnvAllowList, EnvAllowListError, SAFE_PATH};
 pub use programs::{ProgramList, ProgramListError};
 pub use users::{RunAsList, RunAsListError};
 
@@ -107,6 +107,8 @@ pub struct ProcessSettings {
     /// worker's own group.
     pub cgroup_root: Option<String>,
     pub programs: ProgramList,
+    /// Variables that functions may inherit.
+    pub env_allow: EnvAllowList,
     /// Users that functions may run as, besides the worker's own. Empty means no other user.
     pub run_as: RunAsList,
 }
@@ -142,6 +144,7 @@ struct Shared {
     worker: environment::Worker,
     cgroups: Cgroups,
     programs: ProgramList,
+    env_allow: EnvAllowList,
     run_as: RunAsList,
     spares: Arc<DirPool>,
 }
@@ -163,9 +166,10 @@ impl ProcessHandler {
         let cgroups = Cgroups::probe(settings.cgroup_root.as_deref(), &mark);
         tracing::debug!(limits = ?cgroups.names(), missing = ?cgroups.missing(), "probed control groups");
         let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
-        let ProcessSettings { temp_root, inherited, programs, run_as, .. } = settings;
+        let ProcessSettings { temp_root, inherited, programs, env_allow, run_as, .. } = settings;
         let worker = environment::Worker { inherited, mark };
-        let shared = Shared { temp_root, worker, cgroups, programs, run_as, spares: Arc::default() };
+        let spares = Arc::default();
+        let shared = Shared { temp_root, worker, cgroups, programs, env_allow, run_as, spares };
         Ok(Self { shared: Arc::new(shared), launcher })
     }
 
@@ -206,8 +210,8 @@ impl ProcessHandler {
                 Ok(report) => report,
                 Err(error) if error.class() == ErrorClass::Worker => Report::untried(&with_causes(&error)),
                 Err(error) => {
-                    // The operator forbids the program next time too.
-                    let is_refused = matches!(error, StartError::Refused(_));
+                    // The operator forbids it next time too.
+                    let is_refused = matches!(error, StartError::Refused(_) | StartError::Variable(_));
                     let again = if is_refused { RetryHint::Never } else { RetryHint::AsThePolicySays };
                     Report { again, ..Report::failed(error.class(), &with_causes(&error)) }
                 }
@@ -285,6 +289,7 @@ impl ProcessHandler {
             let identity = identity.as_ref();
             let owner = identity.map(|identity| (identity.uid, identity.gid));
             let path = shared.programs.permits(launch::path(&config)?)?;
+            shared.env_allow.check(&config.env_allow)?;
             let root =
                 WorkspaceRoot { path: &shared.temp_root, mark: &shared.worker.mark, spares: &shared.spares };
             let mut workspace = Workspace::create(root, &execution, owner)

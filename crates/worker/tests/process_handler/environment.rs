@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 
-use sched_worker::handlers::ErrorClass;
+use sched_worker::handlers::{ErrorClass, RetryHint};
 use serde_json::json;
 
 use crate::support::{Bench, execution, run, run_shell};
@@ -80,6 +80,35 @@ async fn function_variables_override_inherited_ones() {
     assert_eq!((seen["HOME"].as_str(), seen["TZ"].as_str()), ("/home/worker", "Asia/Tokyo"));
     assert_eq!(seen["GREETING"], "a=b");
     assert_eq!(seen.len(), ALWAYS.len() + 3);
+}
+
+#[tokio::test]
+async fn env_allow_refuses_settings_of_the_worker() {
+    let names = ["WORKER_SMTP_URL", "OTEL_EXPORTER_OTLP_HEADERS", "REDIS_URL"];
+    let bench = Bench::inheriting(&names.map(|name| (name, "canary")));
+    for name in names {
+        let report = bench.run(execution(json!({"program": "env", "env_allow": [name]}))).await;
+        assert_eq!(report.error_class, Some(ErrorClass::InvalidConfig), "{report:?}");
+        let message = report.error_message.unwrap();
+        assert!(
+            message.contains(name) && message.contains("set ") && message.contains(" in env"),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn env_allow_is_limited_by_the_operator() {
+    let bench = Bench::allowing(&["TZ", "LC_ALL"], &[("TZ", "UTC"), ("PGHOST", "canary")]);
+    let seen = bench.run(execution(json!({"program": "env", "env_allow": ["TZ"]}))).await;
+    assert_eq!(parsed(&seen.stdout.head)["TZ"], "UTC");
+    let refused = bench.run(execution(json!({"program": "env", "env_allow": ["PGHOST", "TZ"]}))).await;
+    assert_eq!(refused.error_class, Some(ErrorClass::ProgramRefused), "{refused:?}");
+    assert_eq!((refused.again, refused.started_after), (RetryHint::Never, None));
+    let message = refused.error_message.unwrap();
+    for part in ["\"PGHOST\"", "WORKER_ENV_ALLOW", "LC_ALL,TZ", "in env"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use sched_runtime::monotonic_clock::monotonic;
-use sched_worker::handlers::process::{ProcessHandler, ProcessSettings, ProgramList, RunAsList};
+use sched_worker::handlers::process::{
+    EnvAllowList, ProcessHandler, ProcessSettings, ProgramList, RunAsList,
+};
 use sched_worker::handlers::{Execution, Live, Report, Secrets};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -37,6 +39,14 @@ impl Bench {
         let root = tempfile::tempdir().unwrap();
         let programs = ProgramList::parse(programs).unwrap();
         let settings = ProcessSettings { programs, ..settings(root.path(), &[], &[]) };
+        Self { handler: handler(settings), root }
+    }
+
+    /// A worker with these variables whose operator allows some of them.
+    pub(crate) fn allowing(allowed: &[&str], variables: &[(&str, &str)]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let env_allow = EnvAllowList::parse(allowed).unwrap();
+        let settings = ProcessSettings { env_allow, ..settings(root.path(), variables, &[]) };
         Self { handler: handler(settings), root }
     }
 
@@ -73,6 +83,7 @@ fn settings(root: &Path, variables: &[(&str, &str)], users: &[&str]) -> ProcessS
         installation: "tests".into(),
         cgroup_root: None,
         programs: ProgramList::default(),
+        env_allow: EnvAllowList::default(),
         run_as: RunAsList::parse(users).unwrap(),
     }
 }

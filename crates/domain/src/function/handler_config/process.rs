@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use self::environment::{is_secret, refusal};
+pub use self::environment::inheritance_refusal;
+use self::environment::refusal;
 use super::confinement::{ResourceLimits, RunAs};
 use super::{FieldError, Mistakes, TextOrSecret};
 use crate::secret::check_secret_name;
@@ -45,7 +46,7 @@ pub struct ProcessConfig {
     pub cwd: Option<String>,
     #[serde(default)]
     pub env: BTreeMap<String, TextOrSecret>,
-    /// Inherited from the worker's environment, if set there.
+    /// Inherited from the worker's environment, if set there and allowed by its operator.
     #[serde(default)]
     pub env_allow: BTreeSet<String>,
     #[serde(default = "default_grace_seconds")]
@@ -171,11 +172,8 @@ impl ProcessConfig {
         }
         for name in &self.env_allow {
             let field = format!("env_allow.{name}");
-            if let Some(reason) = refusal(name) {
+            if let Some(reason) = inheritance_refusal(name) {
                 mistakes.add(field, reason);
-            } else if is_secret(name) {
-                mistakes
-                    .add(field, "looks like a secret of the worker, which no job inherits; set it in env");
             }
         }
     }

@@ -3,7 +3,9 @@
 //!
 //! Precedence, highest first: variables about the attempt, variables that the function sets,
 //! variables that it inherits by name, and fixed ones. `sched_model::domain::handler_config` has
-//! rejected dangerous names.
+//! rejected dangerous and secret names, and [`EnvAllowList`] those that the operator does not allow.
+
+mod allow;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,6 +17,9 @@ use super::super::{Execution, MissingSecret};
 use super::orphans::{ATTEMPT_MARK, WORKER_MARK};
 use super::users::Identity;
 use super::workspace::Workspace;
+
+pub(super) use allow::VariableRefused;
+pub use allow::{EnvAllowList, EnvAllowListError};
 
 /// Also the `PATH` of every process.
 pub const SAFE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -7,7 +7,7 @@ use sched_model::domain::handler_config::FieldError;
 use super::super::MissingSecret;
 use super::super::report::ErrorClass;
 use super::cgroups::LimitError;
-use super::environment::SAFE_PATH;
+use super::environment::{SAFE_PATH, VariableRefused};
 use super::programs::ProgramRefused;
 use super::users::RunAsError;
 
@@ -23,6 +23,8 @@ pub(super) enum StartError {
     NoSuchProgram { program: String },
     #[error(transparent)]
     Refused(#[from] ProgramRefused),
+    #[error(transparent)]
+    Variable(#[from] VariableRefused),
     #[error("working directory {cwd:?} is not a directory on this worker")]
     NoSuchDirectory { cwd: String },
     #[error("this worker could not create a process for {program:?}")]
@@ -47,7 +49,7 @@ impl StartError {
             Self::Config(_) => ErrorClass::InvalidConfig,
             Self::Secret(_) => ErrorClass::MissingSecret,
             Self::NotInPath { .. } | Self::NoSuchProgram { .. } => ErrorClass::ProgramNotFound,
-            Self::Refused(_) => ErrorClass::ProgramRefused,
+            Self::Refused(_) | Self::Variable(_) => ErrorClass::ProgramRefused,
             Self::NoSuchDirectory { .. } | Self::NoInterpreter { .. } | Self::Spawn { .. } => {
                 ErrorClass::SpawnFailed
             }

@@ -66,21 +66,70 @@ fn is_name(name: &str) -> bool {
         && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
-/// Whether a variable of the worker's environment may hold one of its secrets.
-pub(super) fn is_secret(name: &str) -> bool {
-    const TELLING: [&str; 9] = [
-        "DATABASE_URL",
-        "PASSWORD",
-        "PASSWD",
+/// Why no function may inherit a variable of the worker's environment, even if its operator allows
+/// it. The text continues the name.
+#[must_use]
+pub fn inheritance_refusal(name: &str) -> Option<&'static str> {
+    if let Some(reason) = refusal(name) {
+        return Some(reason);
+    }
+    let upper = name.to_ascii_uppercase();
+    if OWN_PREFIXES.iter().any(|prefix| upper.starts_with(prefix)) {
+        return Some("is a setting of the scheduler's programs, which no job inherits; set a value in env");
+    }
+    if is_secret(&upper) {
+        return Some("looks like a secret of the worker, which no job inherits; set it in env");
+    }
+    None
+}
+
+/// Of settings of the daemons and of `schedctl`. Settings that are useful to jobs and never secret,
+/// such as `BACKUP_DIR`, have other ones.
+const OWN_PREFIXES: [&str; 12] = [
+    "API_",
+    "ARCHIVE_",
+    "DATABASE_",
+    "ERROR_TRACKER_",
+    "HEALTH_",
+    "JWT_",
+    "LEADER_",
+    "OTEL_",
+    "SCHED",
+    "SECRETS_",
+    "SESSION_",
+    "WORKER_",
+];
+
+/// Whether the value may be a secret, by a name in capital letters. URLs and connection strings
+/// often contain a password.
+fn is_secret(upper: &str) -> bool {
+    const ANYWHERE: [&str; 15] = [
+        "ACCESS_KEY",
+        "APIKEY",
+        "API_KEY",
+        "AUTHORIZATION",
+        "CONNECTION_STRING",
+        "CONNECTIONSTRING",
+        "COOKIE",
+        "CREDENTIAL",
         "PASSFILE",
+        "PASSPHRASE",
+        "PASSWD",
+        "PASSWORD",
         "SECRET",
         "TOKEN",
-        "CREDENTIAL",
-        "API_KEY",
-        "PRIVATE_KEY",
+        "WEBHOOK",
     ];
-    let upper = name.to_ascii_uppercase();
-    TELLING.iter().any(|word| upper.contains(word)) || upper.ends_with("_KEY") || upper.ends_with("_DSN")
+    const WHOLE_WORDS: [&str; 9] = ["AUTH", "BEARER", "CONN", "DSN", "JWT", "PASS", "PAT", "SAS", "SK"];
+    const ENDINGS: [&str; 9] = ["DSN", "KEY", "KEYS", "PASS", "PROXY", "URI", "URIS", "URL", "URLS"];
+    // A list of hosts.
+    if upper == "NO_PROXY" {
+        return false;
+    }
+    ANYWHERE.iter().any(|word| upper.contains(word))
+        || upper.split('_').any(|word| WHOLE_WORDS.contains(&word))
+        || ENDINGS.iter().any(|ending| upper.ends_with(ending))
+        || upper.ends_with("_PWD")
 }
 
 #[cfg(test)]
@@ -112,6 +161,80 @@ mod tests {
             let mistakes = ProcessConfig::parse(&mut serde_json::Deserializer::from_str(&json)).unwrap_err();
             let fields: Vec<_> = mistakes.iter().map(|mistake| mistake.field.as_str()).collect();
             assert_eq!(fields, [format!("env_allow.{name}")]);
+        }
+    }
+
+    #[test]
+    fn settings_and_secrets_of_the_worker_are_not_inherited() {
+        for name in [
+            "WORKER_SMTP_URL",
+            "worker_smtp_url",
+            "WORKER_QUEUES",
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+            "OTEL_SERVICE_NAME",
+            "ARCHIVE_URL",
+            "DATABASE_URL",
+            "DATABASE_CA_FILE",
+            "ERROR_TRACKER_DSN",
+            "SECRETS_KEY_FILE",
+            "SCHEDULER_LANES",
+            "SCHED_API_KEY",
+            "APIKEY",
+            "MY_API_KEY",
+            "DB_PASS",
+            "DBPASS",
+            "PASS",
+            "MYSQL_PWD",
+            "SSH_PASSPHRASE",
+            "COOKIE",
+            "AUTHORIZATION",
+            "HTTP_AUTHORIZATION",
+            "REDIS_URL",
+            "CELERY_BROKER_URL",
+            "AMQP_URL",
+            "MONGO_URI",
+            "JDBC_URL",
+            "DB_CONNECTION_STRING",
+            "AIRFLOW_CONN_DB",
+            "SENTRY_DSN",
+            "HTTPS_PROXY",
+            "https_proxy",
+            "ALL_PROXY",
+            "GITHUB_PAT",
+            "STRIPE_SK",
+            "SSH_AUTH_SOCK",
+            "NPM_AUTH",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "SLACK_WEBHOOK",
+            "PGPASSWORD",
+            "PGPASSFILE",
+            "PATH",
+        ] {
+            assert!(inheritance_refusal(name).is_some(), "{name}");
+        }
+        for name in [
+            "HOME",
+            "TZ",
+            "LC_ALL",
+            "JAVA_HOME",
+            "NO_PROXY",
+            "PGHOST",
+            "PGPORT",
+            "PGUSER",
+            "PGDATABASE",
+            "PG_BIN_DIR",
+            "BACKUP_DIR",
+            "AWS_REGION",
+            "AUTHOR",
+            "PATTERN",
+            "PASSENGERS",
+            "TASK_ID",
+            "PWD",
+        ] {
+            assert_eq!(inheritance_refusal(name), None, "{name}");
         }
     }
 }
