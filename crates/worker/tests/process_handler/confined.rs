@@ -242,6 +242,12 @@ async fn worker_without_rights() {
         ("", 2),
         "{report:?}"
     );
+    // What an attempt leaves without rights is removed all the same.
+    let bench = Bench::new();
+    let closed = "mkdir -p $TMPDIR/a/b && touch $TMPDIR/a/b/file && chmod 0 $TMPDIR/a/b && chmod 500 $TMPDIR/a $TMPDIR";
+    let report = bench.run(execution(json!({"shell": true, "command": closed}))).await;
+    assert_eq!((report.outcome, &report.notes), (Outcome::Succeeded, &Vec::new()), "{report:?}");
+    assert_eq!(entries(bench.root.path()), 0);
     println!("the worker kept its secrets");
 }
 
@@ -274,7 +280,8 @@ async fn worker_that_may_only_change_users() {
     let report =
         run("id -u; grep CapEff /proc/self/status; cat; cat $SCHED_ARGS_FILE; basename \"$(pwd -P)\"; \
          mkdir -p deep/er; touch mine deep/er/file $TMPDIR/too; chmod 700 deep; \
-         (umask 077; echo '{\"ok\":1}' > $SCHED_RESULT_FILE)")
+         (umask 077; echo '{\"ok\":1}' > $SCHED_RESULT_FILE); \
+         mkdir -p closed/in; touch closed/in/file; chmod 0 closed/in; chmod 500 closed . $TMPDIR")
         .await;
     assert_eq!(report.outcome, Outcome::Succeeded, "{report:?}");
     let args = "{\"day\":\"monday\"}";

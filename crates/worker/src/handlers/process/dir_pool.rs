@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 use nix::fcntl::OFlag;
 use sched_runtime::monotonic_clock::monotonic;
 
+use super::ownership::removal;
+
 pub(super) const WORK: &str = "work";
 
 /// A spare that was unused for this long is removed.
@@ -147,7 +149,7 @@ fn remove(path: &Path) -> io::Result<()> {
     let removed =
         if is_folder { fs::remove_dir(path.join(WORK)) } else { Err(io::ErrorKind::NotADirectory.into()) };
     // Listing the directory needs file descriptors, which may be exhausted.
-    removed.and_then(|()| fs::remove_dir(path)).or_else(|_| fs::remove_dir_all(path))
+    removed.and_then(|()| fs::remove_dir(path)).or_else(|_| removal::remove(path))
 }
 
 /// Fails for links and other kinds of files.

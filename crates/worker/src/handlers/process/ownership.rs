@@ -6,10 +6,12 @@
 //! that user only (`setfsuid`). It also drops the capabilities that bypass file permissions. It
 //! gets its own rights back before it does anything else, also after a panic.
 
+pub(super) mod removal;
+
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsFd;
+use std::path::Path;
 
 use nix::unistd::{Gid, Uid};
 
@@ -72,7 +74,7 @@ pub(super) fn as_owner<T>(_: (Uid, Gid), _: impl FnOnce() -> T) -> io::Result<T>
 
 /// Removes a directory even if its user has moved it. `folder` is the open directory itself.
 pub(super) fn remove(folder: &impl AsFd, path: &Path, owner: (Uid, Gid)) -> io::Result<()> {
-    as_owner(owner, || empty(&through(folder, path)))??;
+    as_owner(owner, || removal::empty(folder))??;
     // In a directory like /tmp only the owner may remove it.
     std::os::unix::fs::fchown(
         folder,
@@ -80,27 +82,6 @@ pub(super) fn remove(folder: &impl AsFd, path: &Path, owner: (Uid, Gid)) -> io::
         Some(nix::unistd::getegid().as_raw()),
     )?;
     fs::remove_dir(path)
-}
-
-/// A path to an open directory that no user can redirect.
-fn through(folder: &impl AsFd, path: &Path) -> PathBuf {
-    if cfg!(target_os = "linux") {
-        PathBuf::from(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))
-    } else {
-        path.to_owned()
-    }
-}
-
-fn empty(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            fs::remove_dir_all(entry.path())?;
-        } else {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(all(test, target_os = "linux"))]

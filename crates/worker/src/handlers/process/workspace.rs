@@ -23,9 +23,10 @@ use uuid::Uuid;
 
 use super::super::{Execution, Live};
 use super::dir_pool::{DirPool, InUse, Snapshot, WORK, open_folder};
+use super::orphans;
+use super::ownership::{self, removal};
 use super::progress::{Follower, PROGRESS};
 use super::result_file::{FileProblem, RESULT, read_result};
-use super::{orphans, ownership};
 
 const PREFIX: &str = "sched-";
 
@@ -208,7 +209,7 @@ impl Workspace {
             let (Ok(()) | Err(_)) = fs::remove_file(file);
         }
         let removed = fs::remove_dir(self.work()).and_then(|()| fs::remove_dir(&self.path));
-        removed.or_else(|_| fs::remove_dir_all(&self.path))
+        removed.or_else(|_| removal::remove(&self.path))
     }
 }
 
@@ -244,10 +245,10 @@ fn is_of_dead_worker(path: &Path, own_mark: &str) -> Option<bool> {
 fn remove_left(path: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     if metadata.uid() == nix::unistd::geteuid().as_raw() {
-        return fs::remove_dir_all(path);
+        return removal::remove(path);
     }
     let owner = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
-    let folder = ownership::as_owner(owner, || open_folder(path))??;
+    let folder = ownership::as_owner(owner, || removal::open_closed(path))??;
     if File::from(folder.try_clone()?).metadata()?.uid() != metadata.uid() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
@@ -256,6 +257,8 @@ fn remove_left(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -287,5 +290,31 @@ mod tests {
             assert_eq!(workspace.close_now(survives).notes, Vec::<String>::new());
             assert_eq!(there(), left);
         }
+    }
+
+    #[test]
+    fn closed_directory_of_dead_worker_is_removed() {
+        const OTHER_USER: u32 = 12_345;
+        let root = tempfile::tempdir().unwrap();
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        mode(root.path(), 0o1777);
+        let own = orphans::mark_of_this_process("tests");
+        let parts: Vec<&str> = own.split(':').collect();
+        let [space, pid, _, installation] = parts[..] else { panic!("{own}") };
+        // A process with the same id that has started at another time.
+        let path = root.path().join(format!("{PREFIX}{space}_{pid}_1_{installation}-attempt"));
+        let folders = [path.clone(), path.join("a"), path.join("a/b")];
+        for folder in &folders {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("file"), "x").unwrap();
+            // Modes apply to other users than root only.
+            if nix::unistd::geteuid().is_root() {
+                std::os::unix::fs::chown(folder, Some(OTHER_USER), Some(OTHER_USER)).unwrap();
+            }
+        }
+        folders.iter().rev().for_each(|folder| mode(folder, 0o500));
+        mode(&path, 0);
+        assert_eq!(remove_directories_of_dead_workers(root.path(), &own).unwrap(), 1);
+        assert!(!path.exists());
     }
 }
