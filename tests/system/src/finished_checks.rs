@@ -114,6 +114,13 @@ pub(crate) const OF_RUN: &[Invariant] = &[
                  UNION ALL SELECT id, opened_at, 'run' FROM uncounted_openings",
     },
     Invariant {
+        name: "5: total_run_count is the number of runs",
+        checked: "SELECT count(*) FROM scheduled_jobs",
+        broken: "SELECT j.name, j.total_run_count, coalesce(d.runs, 0) FROM scheduled_jobs j
+                 LEFT JOIN (SELECT job_id, count(*) AS runs FROM job_dispatch GROUP BY job_id) d ON d.job_id = j.id
+                 WHERE j.total_run_count <> coalesce(d.runs, 0)",
+    },
+    Invariant {
         name: "5: last_run_at is the begin of the last attempt in the history",
         checked: "SELECT count(*) FROM scheduled_jobs WHERE last_run_at IS NOT NULL",
         // An attempt that was released at once has not begun.

@@ -127,11 +127,11 @@ const TRIGGERS: &str = "
                    count(*) FILTER (WHERE is_earlier AND d.completed_at IS NULL) AS surely_before
             FROM job_dispatch d
             CROSS JOIN LATERAL (SELECT d.created_at < now() OR d.xmin <> pg_current_xact_id()::xid AS is_earlier) AS e
-            -- An end locks no job: it may be committed while the tick decides, which may or may not see it. A
-            -- commit becomes visible shortly after its timestamp.
+            -- An end locks no job. The leader counts ends before it decides, so it may not see an end that is
+            -- committed in between; a slow network or a pause of the process lengthens that time.
             WHERE d.job_id = j.id AND (d.completed_at IS NULL
                 OR coalesce(CASE WHEN current_setting('track_commit_timestamp')::boolean THEN pg_xact_commit_timestamp(d.xmin) END,
-                            d.completed_at) >= now() - interval '100 milliseconds')) open
+                            d.completed_at) >= now() - interval '2 seconds')) open
         WHERE j.id = NEW.job_id AND (TG_OP = 'INSERT' OR NEW.last_fire_at > OLD.last_fire_at);
         RETURN NULL;
     END $$;

@@ -133,7 +133,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         install: "CREATE FUNCTION witness.forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
                   CREATE TRIGGER mutant BEFORE INSERT ON uncounted_openings FOR EACH ROW EXECUTE FUNCTION witness.forget()",
         then: "",
-        finding: "5: active_dispatches is the number of open dispatches",
+        finding: "5: total_run_count is the number of runs",
     },
     Mutant {
         name: "loss",

@@ -64,6 +64,7 @@ const DAMAGES: &[(&str, &str)] = &[
         "5: no end and no opened run waits",
         "INSERT INTO uncounted_openings (tenant_id, job_id, opened, opened_at) SELECT tenant_id, id, 1, now() FROM scheduled_jobs WHERE id = '{j}'",
     ),
+    ("5: total_run_count is the number", "UPDATE scheduled_jobs SET total_run_count = total_run_count - 1 WHERE id = '{j}'"),
     ("5: last_run_at is the begin", "UPDATE scheduled_jobs SET last_run_at = last_run_at - interval '1 ms' WHERE id = '{j}'"),
     ("5: last_run_at is the begin", "UPDATE scheduled_jobs SET last_run_at = NULL WHERE id = '{j}'"),
     ("11: every accepted trigger is a dispatch", "INSERT INTO run.answers (action, status, id, key) VALUES ('trigger', 202, '{d}', 'k')"),
