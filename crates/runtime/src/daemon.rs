@@ -1,8 +1,8 @@
 //! The life cycle of a daemon's process, from its arguments to its exit code.
 //!
-//! The process hides itself from other processes of its user, loads the configuration, starts telemetry, signal handling and the runtime, and runs
-//! the daemon's body, which watches [`Context::shutdown`]. The body defines the order in which its
-//! parts stop. After the second signal it has [`GRACE`] left before it is dropped. The process
+//! The process hides itself from other processes of its user, loads the configuration, starts
+//! telemetry, signal handling and the runtime, and runs the daemon's body, which watches
+//! [`Context::shutdown`]. The body defines the order in which its parts stop. After the second signal it has [`GRACE`] left before it is dropped. The process
 //! sends the remaining spans and error reports. Then it waits [`GRACE`] for running blocking calls
 //! and abandons them.
 

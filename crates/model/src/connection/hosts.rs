@@ -103,10 +103,12 @@ fn check(config: &Config) -> Result<(), InvalidUrl> {
     let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs().len());
     let (servers, ports) = (hosts.len().max(addresses), config.get_ports().len());
     for host in hosts {
-        if let Host::Tcp(name) = host
-            && name.contains(',')
-        {
+        let Host::Tcp(name) = host else { continue };
+        if name.contains(',') {
             return Err(InvalidUrl::List(name.clone()));
+        }
+        if name.is_empty() && addresses == 0 {
+            return Err(InvalidUrl::NoServer);
         }
     }
     if servers == 0 {
@@ -211,6 +213,8 @@ mod tests {
             ("postgresql://one:port/sched", "invalid value for option `port`"),
             ("postgresql://one/sched?nothing=1", "unknown option `nothing`"),
             ("postgresql:///sched", "it names no server"),
+            ("postgresql://:5433/sched", "it names no server"),
+            ("postgresql://one,/sched", "it names no server"),
             ("postgresql:///sched?host=one,two", "host=one,two counts as one server"),
             (
                 "postgresql://one/sched?port=1,2",

@@ -29,7 +29,8 @@ pub(super) fn fields(text: &str, seconds: bool) -> Result<(Option<&str>, [&str; 
     if text.len() > MAX_EXPRESSION_LENGTH {
         return refuse(format!("is {} bytes long; at most {MAX_EXPRESSION_LENGTH} are allowed", text.len()));
     }
-    let text = text.trim_matches(BLANKS);
+    // A text block of YAML ends with a line end.
+    let text = text.trim();
     if text.is_empty() {
         let example = if seconds {
             "six fields such as `0 0 9 * * MON-FRI`"

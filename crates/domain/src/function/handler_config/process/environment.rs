@@ -103,7 +103,7 @@ const OWN_PREFIXES: [&str; 12] = [
 /// Whether the value may be a secret, by a name in capital letters. URLs and connection strings
 /// often contain a password.
 fn is_secret(upper: &str) -> bool {
-    const ANYWHERE: [&str; 15] = [
+    const ANYWHERE: [&str; 17] = [
         "ACCESS_KEY",
         "APIKEY",
         "API_KEY",
@@ -116,20 +116,24 @@ fn is_secret(upper: &str) -> bool {
         "PASSPHRASE",
         "PASSWD",
         "PASSWORD",
+        "PGSERVICEFILE",
+        "PRIVATE_KEY",
         "SECRET",
         "TOKEN",
         "WEBHOOK",
     ];
-    const WHOLE_WORDS: [&str; 9] = ["AUTH", "BEARER", "CONN", "DSN", "JWT", "PASS", "PAT", "SAS", "SK"];
-    const ENDINGS: [&str; 9] = ["DSN", "KEY", "KEYS", "PASS", "PROXY", "URI", "URIS", "URL", "URLS"];
-    // A list of hosts.
-    if upper == "NO_PROXY" {
+    const WHOLE_WORDS: [&str; 14] = [
+        "AUTH", "BEARER", "CONN", "DSN", "JWT", "KEY", "KEYS", "PASS", "PAT", "PROXY", "SAS", "SK", "URI",
+        "URL",
+    ];
+    const ENDINGS: [&str; 10] = ["DSN", "KEY", "KEYS", "PASS", "PROXY", "PWD", "URI", "URIS", "URL", "URLS"];
+    // A list of hosts, and the working folders of a shell.
+    if matches!(upper, "NO_PROXY" | "PWD" | "OLDPWD") {
         return false;
     }
     ANYWHERE.iter().any(|word| upper.contains(word))
         || upper.split('_').any(|word| WHOLE_WORDS.contains(&word))
         || ENDINGS.iter().any(|ending| upper.ends_with(ending))
-        || upper.ends_with("_PWD")
 }
 
 #[cfg(test)]
@@ -186,6 +190,12 @@ mod tests {
             "DBPASS",
             "PASS",
             "MYSQL_PWD",
+            "DBPWD",
+            "RSA_PRIVATE_KEY_PEM",
+            "SIGNING_KEY_V2",
+            "REDIS_URL_1",
+            "MONGO_URI_RO",
+            "PGSERVICEFILE",
             "SSH_PASSPHRASE",
             "COOKIE",
             "AUTHORIZATION",
@@ -233,6 +243,7 @@ mod tests {
             "PASSENGERS",
             "TASK_ID",
             "PWD",
+            "OLDPWD",
         ] {
             assert_eq!(inheritance_refusal(name), None, "{name}");
         }

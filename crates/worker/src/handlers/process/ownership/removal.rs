@@ -5,7 +5,8 @@
 //! the way. Subdirectories move to the top before they are emptied, so a deep tree costs neither
 //! stack nor file descriptors.
 //!
-//! An error does not stop the removal of the rest. The first one is returned.
+//! An error does not stop the removal of the rest. The first one is returned. An entry that another
+//! process has removed counts as removed.
 
 use std::ffi::CString;
 use std::io;
@@ -23,16 +24,17 @@ use uuid::Uuid;
 const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// Removes a directory with its contents, or another file. The last component is never followed.
+/// Succeeds if there is no such file.
 pub(in super::super) fn remove(path: &Path) -> io::Result<()> {
-    match open(AT_FDCWD, path) {
-        Ok(folder) => {
-            empty(&folder)?;
-            unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir)?;
-        }
-        Err(Errno::ENOTDIR | Errno::ELOOP) => unlinkat(AT_FDCWD, path, UnlinkatFlags::NoRemoveDir)?,
-        Err(errno) => return Err(errno.into()),
+    let (emptied, removed) = match open(AT_FDCWD, path) {
+        Ok(folder) => (empty(&folder), unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir)),
+        Err(Errno::ENOTDIR | Errno::ELOOP) => (Ok(()), unlinkat(AT_FDCWD, path, UnlinkatFlags::NoRemoveDir)),
+        Err(errno) => (Ok(()), Err(errno)),
+    };
+    match removed {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(errno) => Err(emptied.err().unwrap_or_else(|| errno.into())),
     }
-    Ok(())
 }
 
 /// Opens a directory and gives its owner all rights to it. Fails for links and other files.
@@ -105,7 +107,9 @@ impl Removal<'_> {
     }
 
     fn note(&mut self, done: Result<(), Errno>) {
-        if let Err(errno) = done {
+        if let Err(errno) = done
+            && errno != Errno::ENOENT
+        {
             self.failure.get_or_insert(errno);
         }
     }
@@ -229,6 +233,24 @@ mod tests {
             folder = open(folder.as_fd(), "deep").unwrap();
         }
         remove(&top).unwrap();
+        assert!(!top.exists());
+    }
+
+    /// Two workers that start remove the directories of the same dead worker.
+    #[test]
+    fn tree_is_removed_by_two_processes_at_once() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().join("top");
+        for folder in 0..300 {
+            fs::create_dir_all(top.join(format!("{folder}/in"))).unwrap();
+            fs::write(top.join(format!("{folder}/in/file")), "x").unwrap();
+        }
+        std::thread::scope(|scope| {
+            let both = [(); 2].map(|()| scope.spawn(|| remove(&top)));
+            // One call may miss a directory that the other one moves.
+            let removed = both.map(|one| one.join().unwrap());
+            assert!(removed.iter().any(Result::is_ok), "{removed:?}");
+        });
         assert!(!top.exists());
     }
 
