@@ -177,7 +177,7 @@ fn a_leading_star_in_minute_or_hour_marks_elapsed_time() {
     }
 }
 
-const REFUSED: [(&str, &str, &str); 47] = [
+const REFUSED: [(&str, &str, &str); 46] = [
     ("", "expression", "is empty"),
     ("   ", "expression", "is empty"),
     ("* * * *", "expression", "`* * * *` has 4 fields"),

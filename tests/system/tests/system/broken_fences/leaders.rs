@@ -86,7 +86,9 @@ async fn commit_late(broken: &str) -> Vec<String> {
     blocker.batch_execute("ROLLBACK").await.unwrap();
     let (next, _) = system.wait_term_after(term).await;
     let of_next = format!("SELECT count(*) FROM job_dispatch WHERE term = {next}");
-    system.wait_count("dispatches of the next leader", &of_next, 20).await;
+    // One fire of each job: without the fence, the counters may show a run that does not exist, and
+    // then the job has no room for a second one.
+    system.wait_count("dispatches of the next leader", &of_next, 10).await;
     system.broken_invariants().await
 }
 
@@ -141,7 +143,8 @@ async fn cursor_cas() {
     let case = Case {
         fence: "cursor_cas",
         provoked_by: "another leader's skips between a tick's read and write (row lock away in both)",
-        finding: "2: no fire time has both a dispatch and a skip",
+        // Depending on which statement moves the cursor, fire times have two fates or none.
+        finding: "2: ",
     };
     case.holds(&decide_in_between("cursor_lock").await);
     case.is_found(&decide_in_between("cursor_lock,cursor_cas").await);

@@ -202,7 +202,7 @@ async fn worker_lease() {
 async fn work_without_a_network(broken: &str) -> Vec<String> {
     let mut system = Installation::with(1, 0).await;
     let effects = Effects::new();
-    let work = effects.command("case $SCHED_ATTEMPT in 1) work=100 ;; *) work=10 ;; esac");
+    let work = effects.command("case $SCHED_ATTEMPT in 1) work=300 ;; *) work=10 ;; esac");
     system.apply(&shell_jobs(&work, &[retried("stuck")])).await;
     let proxy = Proxy::before(system.database.url()).await;
     system.start_worker(&[("SCHED_BREAK", broken), ("DATABASE_URL", proxy.url())]).await;
