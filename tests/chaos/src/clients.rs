@@ -2,7 +2,8 @@
 //! and log the responses.
 //!
 //! A client repeats a trigger with its idempotency key until an API answers, if necessary after the
-//! faults. Every other request is sent once: without a response, its outcome is not checked.
+//! faults. Every other request is sent once, and every second trigger once more without a key: without
+//! a response, its outcome is not checked.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -81,8 +82,11 @@ impl Client {
             Action::Trigger { job, is_long } => {
                 let job = if is_long { "by-hand-long".to_owned() } else { format!("by-hand-{job}") };
                 let key = format!("client-{}-{}", self.number, self.triggers.len());
-                self.triggers.push(Trigger { job, key, dispatch: None });
+                self.triggers.push(Trigger { job: job.clone(), key, dispatch: None });
                 self.send_trigger(self.triggers.len() - 1).await;
+                if self.triggers.len().is_multiple_of(2) {
+                    self.trigger_without_key(&job).await;
+                }
             }
             Action::Again if !self.triggers.is_empty() => {
                 self.send_trigger(self.triggers.len() - 1).await;
@@ -139,6 +143,13 @@ impl Client {
             sleep(AGAIN).await;
         }
         false
+    }
+
+    /// The API inserts such a run with a single statement, without a lock on its job.
+    async fn trigger_without_key(&mut self, job: &str) {
+        let answer = self.send(Request::post(&format!("/api/v1/jobs/{job}/trigger"), &json!({}))).await;
+        let body = answer.as_ref().map(body_of).unwrap_or_default();
+        self.record(answer.as_ref(), json!({"action": "trigger", "target": job, "id": body["run_id"]}));
     }
 
     async fn create(&mut self, seconds: u64) {

@@ -135,13 +135,13 @@ pub(crate) const OF_RUN: &[Invariant] = &[
         name: "11: every accepted trigger is a dispatch, with its key",
         checked: "SELECT count(*) FROM run.answers WHERE action = 'trigger' AND status = 202",
         broken: "SELECT a.* FROM run.answers a LEFT JOIN job_dispatch d ON d.id = a.id
-                 WHERE a.action = 'trigger' AND a.status = 202 AND d.idempotency_key IS DISTINCT FROM a.key",
+                 WHERE a.action = 'trigger' AND a.status = 202 AND (d.id IS NULL OR d.idempotency_key IS DISTINCT FROM a.key)",
     },
     Invariant {
         name: "11: one key is one dispatch, also when it was sent several times",
         checked: "SELECT count(DISTINCT key) FROM run.answers WHERE action = 'trigger'",
         broken: "SELECT key, count(DISTINCT id) FROM (
-                     SELECT key, id FROM run.answers WHERE action = 'trigger' AND status = 202
+                     SELECT key, id FROM run.answers WHERE action = 'trigger' AND status = 202 AND key IS NOT NULL
                      UNION ALL SELECT idempotency_key, id FROM job_dispatch WHERE idempotency_key IS NOT NULL) k
                  GROUP BY key HAVING count(DISTINCT id) <> 1",
     },
