@@ -5,11 +5,10 @@
 
 use std::io;
 
-/// From now on, only processes with `CAP_SYS_PTRACE` can read the environment, the memory and the
-/// list of open files of this process, or trace it. It leaves no core dump. Programs that this
-/// process starts are not hidden.
+/// Lets only processes with `CAP_SYS_PTRACE` read or trace this process from now on.
 ///
-/// Has an effect on Linux only.
+/// That covers its environment, its memory and the list of its open files. It leaves no core dump.
+/// Programs that this process starts are not hidden. Has an effect on Linux only.
 ///
 /// # Errors
 /// If the kernel rejects the request.
