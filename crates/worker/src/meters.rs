@@ -1,4 +1,4 @@
-//! The metrics that change for each attempt, with their handles.
+//! The metrics that change for each attempt, with their handles. `Prefetch` has one more.
 //!
 //! The registry is searched once per worker. Create this after the recorder is installed: an
 //! earlier handle records nothing.

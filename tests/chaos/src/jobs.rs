@@ -25,7 +25,7 @@ const FUNCTIONS: [(&str, u32, &str); 7] = [
 
 const CRONS: [&str; 6] =
     ["*/3 * * * * *", "*/7 * * * * *", "5,10,40 * * * * *", "*/2 * * * *", "0-30/4 * * * * *", "* * * * *"];
-/// Day fields with their `day_match`; what the run proves is their next fire.
+/// Day fields with their `day_match`. The run proves their next fire.
 const DAYS: [(&str, Option<&str>); 7] = [
     ("13 * FRI", None),
     ("*/2 * FRI", None),

@@ -40,11 +40,10 @@ pub(crate) const TRUE_SKIPS: Invariant = Invariant {
              WHEN 'overlap' THEN s.overlap_policy = 'allow' OR (s.open_before = 0 AND s.overlap_policy <> 'cancel_oldest')
                   OR s.open_now < s.max_instances + CASE s.overlap_policy WHEN 'queue' THEN 1000 ELSE 0 END
              -- Past the grace, and superseded by a later fire time if the policy catches up. Or due
-             -- together with as many fire times as may be open, none of which was surely open before. Or
+             -- together with as many fire times as may be open, none of which was open before. Or
              -- superseded by a change of the job.
              WHEN 'misfire' THEN NOT (is_late AND (s.misfire_policy = 'skip' OR has_later))
-                  AND NOT (s.overlap_policy IN ('skip', 'cancel_oldest') AND s.surely_open_before = 0
-                           AND s.open_now - s.open_before >= s.max_instances)
+                  AND NOT (s.overlap_policy IN ('skip', 'cancel_oldest') AND s.open_before = 0 AND s.open_now >= s.max_instances)
                   AND NOT (was_changed AND s.last_fire_at <= s.at)
              -- Held back past the grace by a quota that was used up in a minute since the due time.
              WHEN 'quota' THEN s.quota IS NULL OR NOT is_late OR (s.quota > 0 AND NOT EXISTS (

@@ -1,8 +1,8 @@
 //! The witness: triggers that record facts that the tables do not keep. These are every state of a
 //! dispatch, the commit time of scheduled dispatches, whether a claim named its dispatches, the
-//! process of each worker, the count of each batch of ends, and every switch of a job. For every skip, the witness records the open
-//! dispatches and policies of its job right before the commit. It also knows the jobs with constant
-//! settings, which rules about policies cover.
+//! process of each worker, the count of each batch of ends, and every switch of a job. For every
+//! skip, the witness records the open dispatches and policies of its job right before the commit. It
+//! also knows the jobs with constant settings, which rules about policies cover.
 //!
 //! A transaction that decides about a skip locks the row of the job, as does every transaction that
 //! opens, ends or switches something of that job. So at the commit, the witness sees the state of
@@ -101,7 +101,7 @@ const TRIGGERS: &str = "
     CREATE TABLE witness.skips (
         skip_id bigint, job_id uuid, trigger_id uuid, first_fire_at timestamptz, last_fire_at timestamptz, reason text, term bigint,
         at timestamptz DEFAULT clock_timestamp(), transaction_id xid8 DEFAULT pg_current_xact_id(), last_switch bigint,
-        open_before bigint, surely_open_before bigint, open_now bigint, max_instances integer, overlap_policy text, misfire_policy text, grace interval,
+        open_before bigint, open_now bigint, max_instances integer, overlap_policy text, misfire_policy text, grace interval,
         calendars text[], timezone text, may_have_ended boolean, quota bigint, is_tenant_paused boolean, is_project_paused boolean,
         is_queue_paused boolean, is_function_paused boolean, is_function_active boolean);
     CREATE INDEX ON witness.skips (job_id, first_fire_at);
@@ -111,7 +111,7 @@ const TRIGGERS: &str = "
         SELECT NEW.id, j.id, NEW.trigger_id, CASE WHEN TG_OP = 'UPDATE' THEN OLD.last_fire_at ELSE NEW.first_fire_at END, NEW.last_fire_at, NEW.reason,
                -- A range that continues keeps the term of its begin.
                CASE WHEN TG_OP = 'INSERT' THEN NEW.term END, clock_timestamp(), pg_current_xact_id(), (SELECT max(s.id) FROM witness.switches s WHERE s.job_id = j.id),
-               open.before, open.surely_before, open.now, j.max_instances, j.overlap_policy, j.misfire_policy, make_interval(secs => coalesce(j.misfire_grace_seconds, 60)),
+               open.before, open.now, j.max_instances, j.overlap_policy, j.misfire_policy, make_interval(secs => coalesce(j.misfire_grace_seconds, 60)),
                j.calendars, j.timezone, j.fired_count >= j.max_runs OR j.end_at <= NEW.last_fire_at, (t.quotas->>'dispatches_per_minute')::bigint,
                -- Switches of these do not wait for jobs: if one changed during the transaction,
                -- both states are possible.
@@ -123,15 +123,13 @@ const TRIGGERS: &str = "
         LEFT JOIN queues q ON q.tenant_id = j.tenant_id AND q.name = coalesce(j.queue, f.queue)
         LEFT JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
         CROSS JOIN LATERAL (
-            SELECT count(*) AS now, count(*) FILTER (WHERE is_earlier) AS before,
-                   count(*) FILTER (WHERE is_earlier AND d.completed_at IS NULL) AS surely_before
+            SELECT count(*) AS now, count(*) FILTER (WHERE d.created_at < now() OR d.xmin <> pg_current_xact_id()::xid) AS before
             FROM job_dispatch d
-            CROSS JOIN LATERAL (SELECT d.created_at < now() OR d.xmin <> pg_current_xact_id()::xid AS is_earlier) AS e
-            -- An end locks no job. The leader counts ends before it decides, so it may not see an end that is
-            -- committed in between; a slow network or a pause of the process lengthens that time.
-            WHERE d.job_id = j.id AND (d.completed_at IS NULL
-                OR coalesce(CASE WHEN current_setting('track_commit_timestamp')::boolean THEN pg_xact_commit_timestamp(d.xmin) END,
-                            d.completed_at) >= now() - interval '2 seconds')) open
+            -- An end locks no job, so a run counts as open until its end is counted. A count locks the job,
+            -- which the tick holds until its commit: an end that is not counted now was not counted for the tick.
+            WHERE d.job_id = j.id AND (d.completed_at IS NULL OR d.id = ANY (ARRAY(
+                SELECT unnest(b.dispatch_ids) FROM uncounted_ends u
+                JOIN run_end_batches b ON b.transaction_id = u.transaction_id AND b.id = u.batch_id AND b.created_at = u.created_at)))) open
         WHERE j.id = NEW.job_id AND (TG_OP = 'INSERT' OR NEW.last_fire_at > OLD.last_fire_at);
         RETURN NULL;
     END $$;

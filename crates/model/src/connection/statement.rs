@@ -6,6 +6,11 @@
 //! parameterized sort order. Each parameter `$1`, `$2`, … occurs exactly once and in order, because
 //! the driver numbers them so. A statement that needs one twice names it in its first `WITH`.
 
+/// One column of rows, as the parameter of a statement.
+pub(crate) fn column<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
+    rows.iter().map(value).collect()
+}
+
 /// Declares a statement: its parameters in order, and the SQL types of its columns. `after` and
 /// `before` name texts that other statements share.
 macro_rules! statement {

@@ -30,6 +30,7 @@ use diesel_async::RunQueryDsl;
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::connection::statement::column;
 use crate::{Conn, DbResult};
 use sched_domain::ids::{DispatchId, InstanceId, JobId, TenantId, Term};
 use sched_domain::run_state::Trigger;
@@ -125,9 +126,6 @@ insert_statement! { InsertAlone = "insert/insert_alone.sql" }
 
 macro_rules! run_insert {
     ($statement:ident, $conn:ident, $leader:ident, $triggered_by:ident, $new:ident) => {{
-        fn column<'n, T>(new: &'n [NewDispatch<'n>], value: impl Fn(&'n NewDispatch<'n>) -> T) -> Vec<T> {
-            new.iter().map(value).collect()
-        }
         if $new.is_empty() {
             return Ok(Vec::new());
         }

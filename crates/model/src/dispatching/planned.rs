@@ -24,6 +24,7 @@ use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
 use super::insert::{NewDispatch, dispatch_statement};
+use crate::connection::statement::column;
 use crate::{Conn, DbError, DbResult, transact};
 use sched_domain::ids::{DispatchId, InstanceId, JobId, ProjectId, TenantId, Term};
 
@@ -107,7 +108,6 @@ async fn move_planned(
     fires: &[PlannedFire],
 ) -> DbResult<DispatchedPlan> {
     let (sources, places) = distinct_sources(fires);
-    let column = Columns(fires);
     let (now, moved, created): (Option<DateTime<Utc>>, i64, Vec<DispatchId>) = MovePlanned {
         instance,
         term,
@@ -117,18 +117,18 @@ async fn move_planned(
         source_projects: &sources.iter().map(|s| s.project_id).collect::<Vec<_>>(),
         editions: &sources.iter().map(|s| s.edition.as_str()).collect::<Vec<_>>(),
         sources: &places,
-        ids: &column.of(|f| f.run.id),
-        tenants: &column.of(|f| f.run.tenant_id),
-        jobs: &column.of(|f| f.run.job_id),
-        versions: &column.of(|f| f.run.job_version),
-        fires: &column.of(|f| f.run.scheduled_for),
-        valid_until: &column.of(|f| f.valid_until),
-        next: &column.of(|f| f.next_run_at),
-        available_at: &column.of(|f| f.run.available_at),
-        queues: &column.of(|f| f.run.queue.as_str()),
-        priorities: &column.of(|f| f.run.priority),
-        follows: &column.of(|f| f.run.follows),
-        tzdata: &column.of(|f| f.tzdata_version),
+        ids: &column(fires, |f| f.run.id),
+        tenants: &column(fires, |f| f.run.tenant_id),
+        jobs: &column(fires, |f| f.run.job_id),
+        versions: &column(fires, |f| f.run.job_version),
+        fires: &column(fires, |f| f.run.scheduled_for),
+        valid_until: &column(fires, |f| f.valid_until),
+        next: &column(fires, |f| f.next_run_at),
+        available_at: &column(fires, |f| f.run.available_at),
+        queues: &column(fires, |f| f.run.queue.as_str()),
+        priorities: &column(fires, |f| f.run.priority),
+        follows: &column(fires, |f| f.run.follows),
+        tzdata: &column(fires, |f| f.tzdata_version),
     }
     .get_result(conn)
     .await?;
@@ -140,14 +140,6 @@ async fn move_planned(
         });
     }
     Ok(DispatchedPlan { now, created })
-}
-
-struct Columns<'a>(&'a [PlannedFire]);
-
-impl<'a> Columns<'a> {
-    fn of<T>(&self, value: impl Fn(&'a PlannedFire) -> T) -> Vec<T> {
-        self.0.iter().map(value).collect()
-    }
 }
 
 /// Each source once, and for each fire the position of its source, counted from 1.

@@ -6,6 +6,7 @@ use diesel::sql_types::{Array, Jsonb, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use serde_json::json;
 
+use crate::connection::statement::column;
 use crate::events::append::{self, NewEvent};
 use crate::schema::audit_log;
 use crate::{Conn, DbResult};
@@ -57,9 +58,6 @@ statement! {
 
 /// Writes entries of which no event is published.
 pub(crate) async fn insert(conn: &Conn, entries: &[AuditEntry]) -> diesel::QueryResult<usize> {
-    fn column<'a, T>(entries: &'a [AuditEntry], value: impl Fn(&'a AuditEntry) -> T) -> Vec<T> {
-        entries.iter().map(value).collect()
-    }
     Insert {
         tenants: &column(entries, |entry| entry.tenant_id),
         actors: &column(entries, |entry| entry.actor.as_str()),

@@ -22,7 +22,8 @@
 //! # Locks
 //! `uncounted_ends` before `scheduled_jobs` before `uncounted_openings`. Concurrent counts skip each
 //! other's batches of ends. Rows of `uncounted_openings` are deleted only under the lock on their
-//! job, by a count and by each statement that closes or queues waiting runs. Such a statement
+//! job, by a count and by each statement that closes or queues waiting runs of a job that may have
+//! some, so not by that of the policy `cancel_oldest`. Such a statement
 //! deletes the rows of all runs in its snapshot, so no counter falls below zero.
 //!
 //! # Crashes

@@ -65,6 +65,7 @@ pub fn plan_fire(job: DueJob, sources: &mut Sources) -> Option<PlannedFire> {
         return None;
     }
     let grace = TimeDelta::from_std(job.misfire_grace_seconds.map_or(misfire::DEFAULT_GRACE, seconds));
+    // A grace beyond the calendar never ends.
     let on_time = grace.ok().and_then(|grace| fire.checked_add_signed(grace));
     let last_alone = next_run_at - TimeDelta::microseconds(1);
     Some(PlannedFire {

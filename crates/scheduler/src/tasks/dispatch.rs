@@ -232,6 +232,7 @@ impl Dispatch {
             Some(_) if self.plans.are_incomplete() => Some(Duration::ZERO),
             Some((at, _)) => {
                 let wait = at.saturating_duration_since(monotonic());
+                // It is positive.
                 let ahead = LOOK_AHEAD.to_std().unwrap_or_default();
                 Some(if wait > ahead { wait - ahead } else { wait }.max(pause))
             }

@@ -67,7 +67,7 @@ async fn messages(leader: &Leader) -> Vec<String> {
 
 /// Runs the task until it has read all events. Transactions of other tests on the server delay it.
 async fn settle_with(leader: &Leader, task: &mut Notify) {
-    let unread = "SELECT count(*) FROM events e, notification_cursor c
+    let unread = "SELECT count(*) FROM event_stream e, notification_cursor c
                   WHERE (e.transaction_id, e.id) > (c.transaction_id::text::xid8, c.event_id)";
     wait_for("the events to be read", PATIENCE, async || {
         run(task).await;

@@ -18,7 +18,7 @@ pub(crate) const MAX_AHEAD: usize = 1_000;
 pub(crate) const SLOT_WAIT: Duration = Duration::from_secs(1);
 /// Attempts may take long.
 const UNKNOWN: u64 = u64::MAX;
-/// Attempts with a smaller mean duration, in nanoseconds, run in place.
+/// Attempts with a smaller mean duration, in nanoseconds, run in place. The limit was not tuned.
 const TINY: u64 = 200_000;
 /// Each attempt moves the mean by 1/WEIGHT of the difference.
 const WEIGHT: u64 = 16;
@@ -73,7 +73,7 @@ impl Prefetch {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Attempts are so short that a task for each costs more than its handler. Also before the first
+    /// Attempts are so short that the start of a task for each is a part of their cost that counts. Also before the first
     /// attempt has ended: if the first ones are long, their driver takes them over.
     pub(crate) fn are_tiny(&self) -> bool {
         let mean = self.mean.load(Ordering::Relaxed);

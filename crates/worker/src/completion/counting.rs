@@ -2,9 +2,9 @@
 //!
 //! The leader counts twice a second while attempts end ([`sched_model::running::job_counters`]). A
 //! worker that has stored ends polls until all are counted, and counts those that the leader has
-//! missed: there is no leader, or it was idle. So a job lags by less than a second. A worker without
-//! ends does nothing. If the worker dies, the next leader or another worker
-//! counts its ends.
+//! missed: there is no leader, or it was idle. So a job lags by at most [`PATIENCE`] and
+//! [`PERIOD`] together, which is less than a second. A worker without ends does nothing. If the worker
+//! dies, the next leader or another worker counts its ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::backend::Backend;
 
 /// Poll interval.
-const PERIOD: Duration = Duration::from_millis(800);
-/// Age of ends that the leader has missed.
+const PERIOD: Duration = Duration::from_millis(350);
+/// Age of ends that the leader has missed: it counts every half second.
 const PATIENCE: Duration = Duration::from_millis(600);
 
 /// `stored` is notified after ends were stored.

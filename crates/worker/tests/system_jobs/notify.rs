@@ -121,7 +121,7 @@ async fn chat_url_is_never_stored_or_logged() {
     worker.fixture.sql("DELETE FROM secrets").await;
     let missing = fails(&worker, &args).await;
     assert!(missing.starts_with("missing_secret: the tenant has no secret \"chat-url\""), "{missing}");
-    let kept = "SELECT count(*) FROM (SELECT e::text AS row FROM events e UNION ALL SELECT d::text FROM job_dispatch d
+    let kept = "SELECT count(*) FROM (SELECT e::text AS row FROM event_stream e UNION ALL SELECT d::text FROM job_dispatch d
                 UNION ALL SELECT l::text FROM job_execution_log l UNION ALL SELECT o::text FROM job_execution_output o) AS x
                 WHERE row ILIKE '%T0K3N%'";
     assert_eq!(worker.text(kept).await, "0");

@@ -16,6 +16,8 @@ use crate::seed::{self, Jobs};
 use crate::sql::{Db, Micros, Polling, fill, micros};
 use crate::workspace::Workspace;
 
+/// Bytes of write-ahead log since the beginning of the server.
+pub(super) const WAL: &str = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')";
 const JOBS: usize = 10_000;
 /// A worker stores its last results within milliseconds. The counting of stored ends costs tens of
 /// milliseconds of the server, so it is repeated rarely.
@@ -167,7 +169,6 @@ pub(super) async fn drain_with_cost(
     count: usize,
     workers: Workers<'_>,
 ) -> anyhow::Result<(f64, Cost)> {
-    const WAL: &str = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')";
     let postmaster = workspace.postmaster()?;
     let (cpu_before, wal_before) = (cpu::of_server(postmaster)?, workspace.admin.number(WAL).await?);
     let begun = db.now().await?;

@@ -66,10 +66,10 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     }
     let mut costs = costs.into_iter();
     let Some((_, micros, bytes)) = costs.next() else { return Ok(Vec::new()) };
-    let goal = || Goal { reference: Reference::none("pgbench, one connection"), bar: Bar::AtMost(f64::MAX) };
+    let goal = |most| Goal { reference: Reference::none("pgbench, one connection"), bar: Bar::AtMost(most) };
     let (mut time, mut wal) = (
-        Figure::new("cost_cpu", "us", &micros, Goal { bar: Bar::AtMost(45.0), ..goal() }),
-        Figure::new("cost_wal", "B", &bytes, Goal { bar: Bar::AtMost(1_800.0), ..goal() }),
+        Figure::new("cost_cpu", "us", &micros, goal(45.0)),
+        Figure::new("cost_wal", "B", &bytes, goal(1_800.0)),
     );
     for (part, without_micros, without_bytes) in costs {
         time = time.also(part.name, median(&micros) - median(&without_micros), "us");
@@ -84,7 +84,7 @@ async fn drain(bench: &Bench<'_>, db: &Db, count: usize, part: &Part) -> anyhow:
     let file = bench.into.join("costs.sql");
     std::fs::write(&file, statements::script_with(reference::WORKER, reference::BATCH, part.replacements)?)?;
     let postmaster = bench.workspace.postmaster()?;
-    let wal = || bench.workspace.admin.number("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')");
+    let wal = || bench.workspace.admin.number(backlog::WAL);
     let (cpu_before, wal_before) = (cpu::of_server(postmaster)?, wal().await?);
     reference::pgbench(bench.workspace, db, &file, (1, count.div_ceil(reference::BATCH))).await?;
     let (cpu_after, wal_after) = (cpu::of_server(postmaster)?, wal().await?);

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Waits until no open transaction of another test holds up the stored events. A stream that begins
 /// before that begins before these events.
 async fn settled(app: &TestApp) {
-    let held = "SELECT count(*) FROM events WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot())";
+    let held = "SELECT count(*) FROM event_positions WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot())";
     app.fixture.wait_for_count("the events are settled", held, 0).await;
 }
 

@@ -7,6 +7,7 @@ use super::super::dispatches::STANDARD_PRIORITY;
 use super::lock::Names;
 use super::{Created, Fate, Order, Plain};
 use crate::Conn;
+use crate::connection::statement::column;
 use sched_domain::ids::{DispatchId, JobId, TenantId};
 
 /// The outcomes in the order of the triggers; `None` for those that the statement leaves to the
@@ -19,9 +20,6 @@ pub(super) async fn trigger(
     orders: &[Order<'_>],
     names: &Names<'_>,
 ) -> QueryResult<Vec<Option<Fate>>> {
-    fn column<'o, T>(orders: &'o [Order<'o>], value: impl Fn(&'o Order<'o>) -> T) -> Vec<T> {
-        orders.iter().map(value).collect()
-    }
     let rows: Vec<(Option<JobId>, Option<DispatchId>, Option<String>)> = Plain {
         tenant,
         standard_priority: STANDARD_PRIORITY,

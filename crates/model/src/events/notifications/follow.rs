@@ -25,6 +25,7 @@ use diesel_async::RunQueryDsl;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::connection::statement::column;
 use crate::events::section::{self, MatchRow};
 use crate::events::stream::EventKey;
 use crate::schema::notification_cursor;
@@ -267,12 +268,6 @@ async fn deliver(conn: &mut Conn, matches: Vec<Match>, now: DateTime<Utc>) -> Db
         }
         body
     };
-    fn column<'a, T>(
-        deliveries: &'a [(Match, Uuid, i32)],
-        value: impl Fn(&'a (Match, Uuid, i32)) -> T,
-    ) -> Vec<T> {
-        deliveries.iter().map(value).collect()
-    }
     let deliver = Deliver {
         tenants: &column(&deliveries, |one| one.0.tenant),
         ids: &column(&deliveries, |one| one.1),

@@ -47,7 +47,7 @@ matched AS (
                FROM events e
                WHERE e.job_id = w.job_id AND (e.transaction_id, e.id) < (w.transaction_id, w.id)
                  AND (e.event_type = 'dispatch_expired' OR (e.event_type = 'job_disabled' AND NOT e.payload ? 'by')
-                      OR (e.event_type IN ('schedule_execution_completed', 'schedule_execution_lost')
+                      OR (e.event_type = 'schedule_execution_lost'
                           AND e.payload ->> 'dispatch_status' IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'DEAD_LETTER')))
                ORDER BY e.transaction_id DESC, e.id DESC
                LIMIT 1)

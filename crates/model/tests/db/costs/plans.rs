@@ -83,7 +83,7 @@ const TRIGGERS_LOCK: &str = include_str!("../../../src/dispatching/trigger/lock/
 
 const ENDING: usize = 8;
 
-async fn churned() -> Fixture {
+async fn after_many_runs() -> Fixture {
     let world = Fixture::new().await;
     let job = world.job("busy").save().await;
     world.runs(job.id).count(20_000).insert().await;
@@ -161,7 +161,7 @@ fn assert_uses(plan: &str, index: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oldest_waiting_run_is_found_by_skip_scan() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     for plan in plans(&world, FLEET, "", "").await {
         assert_uses(&plan, "job_dispatch_waiting_idx");
         assert!(plan.contains("Index Cond: (ROW("), "reads the whole line:\n{plan}");
@@ -170,7 +170,7 @@ async fn oldest_waiting_run_is_found_by_skip_scan() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_read_only_the_waiting_index() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     let arguments = format!("'{}', 8, ARRAY['{QUEUE}', 'other'], '{}', 30000", Uuid::new_v4(), Uuid::max());
     for plan in plans(&world, CLAIM, "uuid, bigint, text[], uuid, integer", &arguments).await {
         assert_uses(&plan, "job_dispatch_waiting_idx");
@@ -192,7 +192,7 @@ async fn claims_read_only_the_waiting_index() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limited_claims_count_running_runs_through_claims() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     let arguments =
         format!("'{}', 8, ARRAY['{}'::uuid], ARRAY['{QUEUE}'], 30000", Uuid::new_v4(), Uuid::nil());
     for plan in plans(&world, CLAIM_LIMITED, "uuid, bigint, uuid[], text[], integer", &arguments).await {
@@ -206,7 +206,7 @@ async fn limited_claims_count_running_runs_through_claims() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_runs_are_counted_in_their_indexes() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     for statement in [COUNTS, WAITING] {
         for plan in plans(&world, statement, "uuid", &format!("'{}'", Uuid::nil())).await {
             assert!(plan.contains("job_dispatch_waiting_idx"), "{plan}");
@@ -218,7 +218,7 @@ async fn waiting_runs_are_counted_in_their_indexes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn small_tenant_reads_no_foreign_rows() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     for number in 0..40 {
         let job = world.job(&format!("other-{number}")).save().await;
         world.runs(job.id).count(100).insert().await;
@@ -248,7 +248,7 @@ async fn small_tenant_reads_no_foreign_rows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn blockers_are_read_by_key() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     let arguments = format!("'{}', {}", Uuid::nil(), uuids(3));
     for plan in plans(&world, WAITS, "uuid, uuid[]", &arguments).await {
         for index in ["job_dispatch_pkey", "job_dispatch_waiting_idx", "job_dispatch_line_idx"] {
@@ -268,7 +268,7 @@ async fn blockers_are_read_by_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ending_attempts_reaches_dispatches_by_their_primary_key() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     let (types, arguments) = ends(ENDING);
     for plan in plans(&world, END, types, &arguments).await {
         assert_uses(&plan, "job_dispatch_pkey");
@@ -277,7 +277,7 @@ async fn ending_attempts_reaches_dispatches_by_their_primary_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_ends_do_not_scan_once_each() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     world.sql("UPDATE job_dispatch SET status = 'COMPLETED', completed_at = now() WHERE status = 'IN_PROGRESS'; ANALYZE").await;
     let (types, arguments) = ends(500);
     for plan in plans(&world, END, types, &arguments).await {
@@ -289,7 +289,7 @@ async fn many_ends_do_not_scan_once_each() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_attempts_are_found_through_the_claims_of_their_worker() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     for plan in plans(&world, LOST_ATTEMPTS, "bigint", "100").await {
         assert_uses(&plan, "job_dispatch_pkey");
     }
@@ -297,7 +297,7 @@ async fn lost_attempts_are_found_through_the_claims_of_their_worker() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn overdue_attempts_are_found_through_claims() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     for plan in plans(&world, OVERDUE, "float8, float8, bigint", "30, 600, 100").await {
         assert_uses(&plan, "job_dispatch_pkey");
     }
@@ -305,7 +305,7 @@ async fn overdue_attempts_are_found_through_claims() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn states_of_claims_are_found_by_key() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     let arguments = format!("{}, {}", uuids(20), array(20, "1", "bigint"));
     for plan in plans(&world, CANCEL_WORD, "uuid[], bigint[]", &arguments).await {
         assert_uses(&plan, "job_dispatch_pkey");
@@ -314,7 +314,7 @@ async fn states_of_claims_are_found_by_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_runs_are_found_at_index_ends() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     for plan in plans(&world, EXPIRE, "bigint", "100").await {
         assert_uses(&plan, "job_dispatch_expiring_idx");
         assert_uses(&plan, "job_dispatch_pkey");
@@ -328,7 +328,7 @@ async fn expired_runs_are_found_at_index_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn retention_reads_its_page_by_key_and_no_more() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     world.sql("UPDATE job_dispatch SET idempotency_key = id::text WHERE id IN (SELECT id FROM job_dispatch LIMIT 500); ANALYZE").await;
     let ids = format!("'{}', '{}'", Uuid::nil(), Uuid::max());
     let arguments = format!("{ids}, 1000, now(), now()");
@@ -362,7 +362,7 @@ async fn the_next_fire_time_is_read_from_the_index_of_cursors() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_find_runs_by_primary_key() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     let nil = Uuid::nil();
     let arguments = format!("'{nil}', '{nil}', {}, 'cancelled'", uuids(3));
     for plan in plans(&world, CANCEL, "uuid, uuid, uuid[], text", &arguments).await {
@@ -380,7 +380,7 @@ async fn commands_find_runs_by_primary_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn triggers_find_jobs_by_key() {
-    let world = churned().await;
+    let world = after_many_runs().await;
     world
         .sql(
             "INSERT INTO scheduled_jobs SELECT (jsonb_populate_record(j, jsonb_build_object('id', gen_random_uuid(), 'name', 'job-' || n))).*

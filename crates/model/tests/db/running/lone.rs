@@ -27,7 +27,7 @@ async fn lift(world: &Fixture) -> bool {
 async fn written(world: &Fixture) -> [Vec<Vec<String>>; 3] {
     [
         world.rows("SELECT status, attempt, claimable_at, worker_id IS NOT NULL, claimed_at IS NOT NULL FROM job_dispatch").await,
-        world.rows("SELECT event_type, tenant_id, payload - 'worker_id' - 'scheduled_for', payload ? 'worker_id' FROM events
+        world.rows("SELECT event_type, tenant_id, payload - 'worker_id' - 'scheduled_for', payload ? 'worker_id' FROM event_stream
                     WHERE event_type = 'schedule_execution_started'").await,
         world.rows("SELECT cardinality(dispatch_ids), limit_seconds FROM worker_claims").await,
     ]
@@ -38,6 +38,7 @@ async fn lone_claim_matches_the_usual_claim() {
     let (usual, world) = (Fixture::new().await, Fixture::new().await);
     let theirs = usual.running("hourly").await;
     let expected = written(&usual).await;
+    assert_eq!(expected.each_ref().map(Vec::len), [1; 3]);
     let job = world.job("hourly").save().await;
     world.runs(job.id).insert().await;
     let worker = world.worker().await;

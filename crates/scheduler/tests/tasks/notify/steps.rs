@@ -17,8 +17,7 @@ async fn a_leader_that_dies_in_the_middle_loses_nothing_and_tells_nothing_twice(
         ends(&leader, "nightly", "FAILED").await;
     }
     // The task reads only settled events.
-    let settled =
-        "SELECT count(*) FROM events WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot())";
+    let settled = "SELECT count(*) FROM event_positions WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot())";
     wait_for("the events to settle", PATIENCE, async || match leader.number(settled).await {
         0 => Ok(()),
         open => Err(format!("{open} are open")),

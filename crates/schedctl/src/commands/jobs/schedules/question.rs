@@ -86,6 +86,7 @@ impl Question {
         let seconds = self.config.get("seconds") == Some(&Value::Bool(true));
         let key = hash_key_of(self.settings.job.as_deref());
         let day_match = self.config.get("day_match").and_then(Value::as_str);
+        // Valid, or the mistake would be that of the day match.
         let day_match = day_match.and_then(|text| text.parse().ok());
         let parse = |text| CronSpec::parse_with(text, &CronOptions { hash_key: &key, seconds, day_match });
         match expression.filter(|_| field == "expression").map(parse) {

@@ -23,6 +23,9 @@ use uuid::Uuid;
 
 const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
+/// The error of the removal of a directory as another file.
+const IS_FOLDER: Errno = if cfg!(target_os = "linux") { Errno::EISDIR } else { Errno::EPERM };
+
 /// Removes a directory with its contents, or another file. The last component is never followed.
 /// Succeeds if there is no such file.
 pub(in super::super) fn remove(path: &Path) -> io::Result<()> {
@@ -81,8 +84,7 @@ impl Removal<'_> {
                 continue;
             }
             match unlinkat(folder, name.as_c_str(), UnlinkatFlags::NoRemoveDir) {
-                // Linux returns the first one for a directory, other systems the second one.
-                Err(Errno::EISDIR | Errno::EPERM) => match place(self, name) {
+                Err(errno) if errno == IS_FOLDER => match place(self, name) {
                     Ok(name) => self.folders.push(name),
                     Err(errno) => self.note(Err(errno)),
                 },
