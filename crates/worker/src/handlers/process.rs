@@ -3,7 +3,7 @@
 //!
 //! Steps of an attempt, one module each:
 //!
-//! 1. `workspace` creates a private directory with the arguments, or takes one from `dir_pool`.
+//! 1. `workspace` creates a private directory with the arguments.
 //! 2. `environment` builds the environment variables from nothing.
 //! 3. `launch` starts the program (`spawn`).
 //! 4. `pipes` and `progress` read the output and the progress file, while `supervise` waits for the
@@ -36,7 +36,6 @@
 mod attempts;
 mod cgroups;
 mod confine;
-mod dir_pool;
 mod environment;
 mod launch;
 mod orphans;
@@ -71,7 +70,6 @@ use super::capture::CapturedOutput;
 use super::metrics::Metrics;
 use super::report::{ErrorClass, Outcome, Report, RetryHint};
 use super::{Execution, Handler};
-use crate::handlers::process::dir_pool::DirPool;
 use cgroups::{AttemptGroups, Cgroups, Entrance};
 use confine::{Confinement, Directory};
 use environment::ProgramContext;
@@ -146,7 +144,6 @@ struct Shared {
     programs: ProgramList,
     env_allow: EnvAllowList,
     run_as: RunAsList,
-    spares: Arc<DirPool>,
 }
 
 impl ProcessHandler {
@@ -168,8 +165,7 @@ impl ProcessHandler {
         let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
         let ProcessSettings { temp_root, inherited, programs, env_allow, run_as, .. } = settings;
         let worker = environment::Worker { inherited, mark };
-        let spares = Arc::default();
-        let shared = Shared { temp_root, worker, cgroups, programs, env_allow, run_as, spares };
+        let shared = Shared { temp_root, worker, cgroups, programs, env_allow, run_as };
         Ok(Self { shared: Arc::new(shared), launcher })
     }
 
@@ -177,10 +173,6 @@ impl ProcessHandler {
     /// within the runtime.
     pub fn clean_up(&self) {
         cgroups::clean_up();
-        let unwanted = self.shared.spares.unwanted();
-        if !unwanted.is_empty() {
-            drop(tokio::task::spawn_blocking(move || drop(unwanted)));
-        }
         let killed = crate::handlers::process::orphans::clean_up();
         if killed > 0 {
             tracing::warn!(process.count = killed, "killed processes of dropped attempts");
@@ -253,11 +245,10 @@ impl ProcessHandler {
             notes.extend(running.kill_strays().await);
             pipes.drain(DRAIN_AFTER_KILL).await;
         }
-        let survives = !notes.is_empty();
         let memory_kills = running.memory_kills();
         drop(running);
 
-        let left = workspace.close(survives).await;
+        let left = workspace.close().await;
         notes.extend(left.notes);
         let (metrics, metric_error) = left.result.as_ref().map(Metrics::of_result).unwrap_or_default();
         notes.extend(metric_error.map(|why| format!("some metrics of the result were dropped: {why}")));
@@ -290,8 +281,7 @@ impl ProcessHandler {
             let owner = identity.map(|identity| (identity.uid, identity.gid));
             let path = shared.programs.permits(launch::path(&config)?)?;
             shared.env_allow.check(&config.env_allow)?;
-            let root =
-                WorkspaceRoot { path: &shared.temp_root, mark: &shared.worker.mark, spares: &shared.spares };
+            let root = WorkspaceRoot { path: &shared.temp_root, mark: &shared.worker.mark };
             let mut workspace = Workspace::create(root, &execution, owner)
                 .map_err(|source| StartError::Workspace { root: shared.temp_root.clone(), source })?;
             let context =

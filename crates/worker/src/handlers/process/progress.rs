@@ -114,7 +114,7 @@ fn read(line: &str) -> ProgressLine {
 mod tests {
     use std::fs;
 
-    use super::super::dir_pool::open_folder;
+    use super::super::workspace::open_folder;
     use super::*;
 
     #[test]

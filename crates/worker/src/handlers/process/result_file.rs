@@ -82,7 +82,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::super::dir_pool::open_folder;
+    use super::super::workspace::open_folder;
     use super::*;
 
     fn result_of(write: impl FnOnce(&Path)) -> Result<Option<Value>, String> {

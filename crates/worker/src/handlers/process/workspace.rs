@@ -7,28 +7,27 @@
 //!
 //! File operations block: creation runs on a launching thread, closing on the blocking pool. If the
 //! worker was killed, the next worker removes the directory: its name contains the identity of its
-//! worker. A directory that its program left unchanged may be reused
-//! ([`crate::handlers::process::dir_pool`]).
+//! worker.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use nix::fcntl::OFlag;
 use nix::unistd::{Gid, Uid};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::{Execution, Live};
-use super::dir_pool::{DirPool, InUse, Snapshot, WORK, open_folder};
 use super::orphans;
 use super::ownership::{self, removal};
 use super::progress::{Follower, PROGRESS};
 use super::result_file::{FileProblem, RESULT, read_result};
 
 const PREFIX: &str = "sched-";
+const WORK: &str = "work";
 
 /// The directory in which a worker creates the private directories of its attempts.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +35,6 @@ pub(super) struct WorkspaceRoot<'a> {
     pub(super) path: &'a Path,
     /// See [`crate::handlers::process::orphans`].
     pub(super) mark: &'a str,
-    pub(super) spares: &'a Arc<DirPool>,
 }
 
 /// The private directory of a running attempt.
@@ -51,9 +49,6 @@ pub(super) struct Workspace {
     /// If it is not the worker's user.
     owner: Option<(Uid, Gid)>,
     is_gone: bool,
-    /// State of the directory right after it was filled, if the worker owns it.
-    filled: Option<Snapshot>,
-    in_use: InUse,
 }
 
 #[derive(Debug, Default)]
@@ -63,36 +58,24 @@ pub(super) struct Leftovers {
 }
 
 impl Workspace {
-    /// Creates the directory below `root`, or takes a spare, and writes the arguments. It belongs
-    /// to `owner`, the user of the program, or else to the worker.
+    /// Creates the directory below `root` and writes the arguments. It belongs to `owner`, the user
+    /// of the program, or else to the worker.
     pub(super) fn create(
         root: WorkspaceRoot<'_>,
         execution: &Execution,
         owner: Option<(Uid, Gid)>,
     ) -> io::Result<Self> {
-        let WorkspaceRoot { path: root, mark, spares } = root;
+        let WorkspaceRoot { path: root, mark } = root;
         let worker = mark.replace(':', "_");
         let (id, unguessable) = (execution.attempt_id.simple(), Uuid::new_v4().simple());
         let path = root.join(format!("{PREFIX}{worker}-{id}-{unguessable}"));
-        let in_use = spares.used();
-        // A spare may have held data of the worker's user.
-        let spare = if owner.is_none() { spares.take(&path) } else { None };
-        let is_new = spare.is_none();
-        let folder = match spare {
-            Some(folder) => folder,
-            None => {
-                DirBuilder::new().mode(0o700).create(&path)?;
-                open_folder(&path).inspect_err(|_| {
-                    let (Ok(()) | Err(_)) = fs::remove_dir(&path);
-                })?
-            }
-        };
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let folder = open_folder(&path).inspect_err(|_| {
+            let (Ok(()) | Err(_)) = fs::remove_dir(&path);
+        })?;
         // From here on, dropping the workspace removes it.
-        let (args, work, filled) = (None, None, None);
-        let mut workspace = Self { path, folder, args, work, owner: None, is_gone: false, filled, in_use };
-        if is_new {
-            DirBuilder::new().mode(0o700).create(workspace.work())?;
-        }
+        let mut workspace = Self { path, folder, args: None, work: None, owner: None, is_gone: false };
+        DirBuilder::new().mode(0o700).create(workspace.work())?;
         workspace.fill(execution, owner)?;
         Ok(workspace)
     }
@@ -109,8 +92,6 @@ impl Workspace {
             }
             std::os::unix::fs::fchown(&self.folder, Some(uid.as_raw()), Some(gid.as_raw()))?;
             self.owner = owner;
-        } else {
-            self.filled = Some(Snapshot::at(&self.folder, &self.path)?);
         }
         Ok(())
     }
@@ -150,17 +131,16 @@ impl Workspace {
         Follower::new(self.folder.try_clone().ok(), self.owner, live)
     }
 
-    /// Reads the result. Keeps the directory for another attempt only if no process of this one
-    /// `survives`.
-    pub(super) async fn close(self, survives: bool) -> Leftovers {
-        let closed = tokio::task::spawn_blocking(move || self.close_now(survives)).await;
+    /// Reads the result and removes the directory.
+    pub(super) async fn close(self) -> Leftovers {
+        let closed = tokio::task::spawn_blocking(move || self.close_now()).await;
         closed.unwrap_or_else(|error| Leftovers {
             result: None,
             notes: vec![format!("private directory: {error}")],
         })
     }
 
-    fn close_now(mut self, survives: bool) -> Leftovers {
+    fn close_now(mut self) -> Leftovers {
         let mut left = Leftovers::default();
         let read = || read_result(&self.folder, self.owner.map(|(uid, _)| uid));
         let read = match self.owner {
@@ -173,29 +153,11 @@ impl Workspace {
             Ok(result) => left.result = result,
             Err(problem) => left.notes.push(format!("the result file was ignored: {problem}")),
         }
-        if !survives && self.store_in_pool() {
-            return left;
-        }
         if let Err(error) = self.remove() {
             let path = self.path.display();
             left.notes.push(format!("private directory {path} could not be removed: {error}"));
         }
         left
-    }
-
-    /// Keeps the directory for another attempt if the program left it unchanged. Returns whether it
-    /// is kept.
-    fn store_in_pool(&mut self) -> bool {
-        // Other systems cannot find all surviving processes.
-        if !cfg!(target_os = "linux") {
-            return false;
-        }
-        let now = Snapshot::at(&self.folder, &self.path).ok();
-        if now.is_none() || now != self.filled || fs::remove_file(self.args_file()).is_err() {
-            return false;
-        }
-        self.is_gone = self.in_use.store(&self.path, &self.folder);
-        self.is_gone
     }
 
     fn remove(&mut self) -> io::Result<()> {
@@ -218,6 +180,12 @@ impl Drop for Workspace {
         // The next worker that starts tries again.
         let (Ok(()) | Err(_)) = if self.is_gone { Ok(()) } else { self.remove() };
     }
+}
+
+/// Fails for links and other kinds of files.
+pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
+    Ok(OpenOptions::new().read(true).custom_flags(flags).open(path)?.into())
 }
 
 /// Removes private directories below `root` whose worker is dead. Returns their number.
@@ -260,37 +228,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-
-    #[test]
-    fn directory_with_surviving_process_is_not_kept() {
-        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<DirPool>::default());
-        let execution = Execution {
-            run_id: Uuid::nil(),
-            tenant_id: Uuid::nil(),
-            job_id: Uuid::nil(),
-            attempt_id: Uuid::nil(),
-            job_name: String::new(),
-            attempt: 1,
-            fire_time: chrono::DateTime::UNIX_EPOCH,
-            lateness_ms: 0,
-            catch_up: false,
-            idempotency_key: String::new(),
-            args: serde_json::json!({}),
-            timeout: std::time::Duration::ZERO,
-            traceparent: None,
-            handler_config: serde_json::json!({}),
-            live: Live::detached(),
-            secrets: super::super::super::Secrets::default(),
-        };
-        let _other = spares.used();
-        let there = || fs::read_dir(root.path()).unwrap().count();
-        let place = WorkspaceRoot { path: root.path(), mark: "1:2:3:x", spares: &spares };
-        for (survives, left) in [(true, 0), (false, usize::from(cfg!(target_os = "linux")))] {
-            let workspace = Workspace::create(place, &execution, None).unwrap();
-            assert_eq!(workspace.close_now(survives).notes, Vec::<String>::new());
-            assert_eq!(there(), left);
-        }
-    }
 
     #[test]
     fn closed_directory_of_dead_worker_is_removed() {
