@@ -2,22 +2,24 @@
 --
 --   sched_api     the API's role in every transaction. It sees the rows of the one tenant that the
 --                 transaction names, and owns nothing.
---   sched_daemon  schedulers, workers and `schedctl --direct`, which act for all tenants. It sees
---                 every row.
+--   sched_daemon  schedulers and `schedctl --direct`, which act for all tenants. It sees every row.
+--   sched_worker  workers, which act for all tenants too. It sees every row, because a worker makes
+--                 backups, and writes the rows of runs and of the built-in jobs.
 --
 -- Roles belong to the server, not to the database. The first database that is migrated creates
 -- them; no migration drops them. They have no password and cannot log in. An administrator grants
--- one of them to a login role.
+-- one of them to a login role. The migrating role uses the first two itself.
 
 DO $$
 DECLARE
     wanted text;
     advice CONSTANT text := format(
         'as an administrator of the server: CREATE ROLE sched_api NOLOGIN; '
-        'CREATE ROLE sched_daemon NOLOGIN; GRANT sched_api, sched_daemon TO %I; '
+        'CREATE ROLE sched_daemon NOLOGIN; CREATE ROLE sched_worker NOLOGIN; '
+        'GRANT sched_api, sched_daemon TO %I; '
         'then run `schedctl migrate up` again', current_user);
 BEGIN
-    FOREACH wanted IN ARRAY ARRAY['sched_api', 'sched_daemon'] LOOP
+    FOREACH wanted IN ARRAY ARRAY['sched_api', 'sched_daemon', 'sched_worker'] LOOP
         BEGIN
             IF to_regrole(wanted) IS NULL THEN
                 EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
@@ -31,7 +33,7 @@ BEGIN
                     current_user, wanted, advice);
         END;
         -- A superuser is a member of every role.
-        IF NOT pg_has_role(current_user, wanted, 'USAGE') THEN
+        IF wanted <> 'sched_worker' AND NOT pg_has_role(current_user, wanted, 'USAGE') THEN
             BEGIN
                 EXECUTE format('GRANT %I TO %I', wanted, current_user);
             EXCEPTION
@@ -54,7 +56,8 @@ DECLARE
     target text;
 BEGIN
     FOREACH target IN ARRAY ARRAY['DATABASE %1$I', 'ROLE sched_api IN DATABASE %1$I',
-                                  'ROLE sched_daemon IN DATABASE %1$I'] LOOP
+                                  'ROLE sched_daemon IN DATABASE %1$I',
+                                  'ROLE sched_worker IN DATABASE %1$I'] LOOP
         BEGIN
             EXECUTE format('ALTER ' || target || ' SET jit = off', current_database());
         EXCEPTION
@@ -98,8 +101,8 @@ BEGIN
     FOR part IN SELECT relation UNION SELECT relid FROM pg_partition_tree(relation) LOOP
         EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', part);
         EXECUTE format('DROP POLICY IF EXISTS daemon ON %s', part);
-        EXECUTE format('CREATE POLICY daemon ON %s TO sched_daemon USING (true) WITH CHECK (true)',
-                       part);
+        EXECUTE format('CREATE POLICY daemon ON %s TO sched_daemon, sched_worker
+                        USING (true) WITH CHECK (true)', part);
         EXECUTE format('DROP POLICY IF EXISTS tenant ON %s', part);
         IF nullable IS NOT NULL THEN
             EXECUTE format('CREATE POLICY tenant ON %s TO sched_api USING (%s) WITH CHECK (%s)',

@@ -64,6 +64,7 @@ CREATE TABLE scheduled_jobs (
     after_mode                text        NOT NULL DEFAULT 'all',
     made_from                 jsonb,
     is_version_stored         boolean     NOT NULL DEFAULT false,
+    is_cursor_stale           boolean     NOT NULL DEFAULT false,
     CONSTRAINT scheduled_jobs_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT scheduled_jobs_tenant_fkey FOREIGN KEY (tenant_id)
         REFERENCES tenants (id) ON DELETE CASCADE,
@@ -105,6 +106,8 @@ CREATE INDEX scheduled_jobs_due_idx
     ON scheduled_jobs (greatest(next_run_at, dispatch_lock_until), burst_order)
     WHERE next_run_at IS NOT NULL;
 CREATE INDEX scheduled_jobs_line_idx ON scheduled_jobs (tenant_id, id) WHERE queued_dispatches > 0;
+CREATE INDEX scheduled_jobs_stale_cursor_idx ON scheduled_jobs (tenant_id, id)
+    WHERE is_cursor_stale;
 CREATE INDEX scheduled_jobs_quarantined_idx ON scheduled_jobs (id)
     WHERE NOT is_enabled AND deleted_at IS NULL AND disabled_reason IS NOT NULL;
 COMMENT ON TABLE scheduled_jobs IS 'Jobs: settings and running state in one row.';
@@ -114,6 +117,9 @@ COMMENT ON INDEX scheduled_jobs_due_idx IS
 COMMENT ON INDEX scheduled_jobs_line_idx IS
     'Jobs with queued runs, to find those with free instances that were not released. Only '
     'changes of that count write to it.';
+COMMENT ON INDEX scheduled_jobs_stale_cursor_idx IS
+    'Jobs whose schedule was written with plain SQL, until the leader has computed their cursor; '
+    'almost always empty.';
 COMMENT ON INDEX scheduled_jobs_quarantined_idx IS
     'Jobs that the scheduler disabled; monitoring counts them every few seconds.';
 COMMENT ON COLUMN scheduled_jobs.tenant_id IS 'Owning tenant.';
@@ -231,6 +237,10 @@ COMMENT ON COLUMN scheduled_jobs.made_from IS
 COMMENT ON COLUMN scheduled_jobs.is_version_stored IS
     'True if scheduled_job_versions has the current version with these task_args. Then runs name '
     'the version in place of the arguments. Triggers maintain it.';
+COMMENT ON COLUMN scheduled_jobs.is_cursor_stale IS
+    'True if a statement wrote the schedule and computed no next_run_at, as plain SQL does. The '
+    'leader then computes it within a second, or disables the job with the reason. A trigger '
+    'maintains it; a user may set it.';
 
 -- PostgreSQL reads all CHECKs of a table again in every statement that writes it, and evaluates
 -- each of them for every row. The leader moves cursors and workers count finished runs at high

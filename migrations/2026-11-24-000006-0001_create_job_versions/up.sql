@@ -1,4 +1,4 @@
--- Settings of jobs after each change.
+-- Settings of jobs after each change, and the mark of jobs whose cursor is stale.
 
 CREATE TABLE scheduled_job_versions (
     tenant_id    uuid        NOT NULL,
@@ -54,3 +54,60 @@ CREATE TRIGGER scheduled_job_versions_inserted AFTER INSERT ON scheduled_job_ver
     FOR EACH ROW EXECUTE FUNCTION note_stored_version();
 COMMENT ON TRIGGER scheduled_job_versions_inserted ON scheduled_job_versions IS
     'Sets is_version_stored of the job.';
+
+-- A writer that computes the cursor also writes settled_until, or inserts next_run_at. After any
+-- other change of the schedule the leader computes the cursor. The programs that fire jobs and
+-- count runs write none of the columns that the triggers name, so they pay nothing.
+CREATE FUNCTION note_stale_cursor() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        NEW.is_cursor_stale := true;
+    ELSE
+        NEW.is_cursor_stale := NEW.is_enabled AND NEW.deleted_at IS NULL
+            AND NEW.job_type <> 'manual' AND NEW.settled_until = OLD.settled_until
+            AND (NEW.next_run_at IS NULL OR NEW.next_run_at IS NOT DISTINCT FROM OLD.next_run_at);
+    END IF;
+    IF NEW.is_cursor_stale AND TG_OP = 'UPDATE' THEN
+        -- A plan or a write that knows the former schedule does not match any more. The leader
+        -- stores the version with the cursor.
+        NEW.version := greatest(NEW.version, OLD.version + 1);
+        NEW.is_version_stored := false;
+        IF NEW.updated_src = OLD.updated_src AND NEW.updated_at = OLD.updated_at THEN
+            NEW.updated_src := 'sql';
+            NEW.updated_at := clock_timestamp();
+        END IF;
+    END IF;
+    IF NEW.is_cursor_stale THEN
+        PERFORM pg_notify('sched_jobs', '');
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION note_stale_cursor() IS
+    'Marks a job whose schedule was written without its cursor, gives it a new version, and wakes '
+    'the leader.';
+CREATE TRIGGER scheduled_jobs_inserted_without_cursor BEFORE INSERT ON scheduled_jobs
+    FOR EACH ROW
+    WHEN (NEW.next_run_at IS NULL AND NEW.is_enabled AND NEW.deleted_at IS NULL
+        AND NEW.job_type <> 'manual')
+    EXECUTE FUNCTION note_stale_cursor();
+CREATE TRIGGER scheduled_jobs_rescheduled
+    BEFORE UPDATE OF
+        name, job_type, schedule_config, timezone, dst_gap, dst_overlap, start_at, end_at, max_runs,
+        calendars, calendar_roll, is_enabled, deleted_at
+    ON scheduled_jobs
+    FOR EACH ROW
+    WHEN ((OLD.name, OLD.job_type, OLD.schedule_config, OLD.timezone, OLD.dst_gap, OLD.dst_overlap,
+           OLD.start_at, OLD.end_at, OLD.max_runs, OLD.calendars, OLD.calendar_roll, OLD.is_enabled,
+           OLD.deleted_at)
+        IS DISTINCT FROM
+          (NEW.name, NEW.job_type, NEW.schedule_config, NEW.timezone, NEW.dst_gap, NEW.dst_overlap,
+           NEW.start_at, NEW.end_at, NEW.max_runs, NEW.calendars, NEW.calendar_roll, NEW.is_enabled,
+           NEW.deleted_at))
+    EXECUTE FUNCTION note_stale_cursor();
+COMMENT ON TRIGGER scheduled_jobs_inserted_without_cursor ON scheduled_jobs IS
+    'A job without a cursor would never fire.';
+COMMENT ON TRIGGER scheduled_jobs_rescheduled ON scheduled_jobs IS
+    'The cursor of the former schedule is not that of the new one.';

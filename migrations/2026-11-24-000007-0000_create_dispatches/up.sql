@@ -85,7 +85,7 @@ CREATE TABLE job_dispatch (
     CONSTRAINT job_dispatch_attempts_check
         CHECK (retry_count >= 0 AND lost_count >= 0 AND attempt >= retry_count),
     CONSTRAINT job_dispatch_triggered_by_check
-        CHECK (triggered_by IN ('scheduler', 'manual', 'api', 'retry', 'dependency', 'backfill')),
+        CHECK (triggered_by IN ('scheduler', 'manual', 'api', 'retry', 'dependency')),
     CONSTRAINT job_dispatch_scheduled_iff_no_trigger_check
         CHECK ((triggered_by = 'scheduler') = (trigger_id IS NULL)),
     CONSTRAINT job_dispatch_scheduled_has_term_check

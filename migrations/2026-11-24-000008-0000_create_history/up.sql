@@ -1,5 +1,6 @@
 -- History of attempts and their output, by month: retention drops tables instead of deleting rows.
--- Two indexes only, because every further one costs each completion.
+-- Two indexes of every row only, because a further one costs each completion. Attempts without
+-- success have a third one: a successful attempt costs the check of its condition.
 -- The schema maintenance has the same two tables for backup_infrastructure jobs.
 
 CREATE TABLE job_execution_log (
@@ -27,13 +28,18 @@ CREATE TABLE job_execution_log (
     CONSTRAINT job_execution_log_pkey PRIMARY KEY (tenant_id, id, started_at),
     CONSTRAINT job_execution_log_attempt_check CHECK (attempt > 0),
     CONSTRAINT job_execution_log_status_check
-        CHECK (status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED', 'LOST', 'RELEASED')),
+        CHECK (status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED', 'LOST', 'RELEASED',
+            'EXPIRED')),
     CONSTRAINT job_execution_log_completed_after_started_check CHECK (completed_at >= started_at),
     CONSTRAINT job_execution_log_duration_check CHECK (duration_ms >= 0),
     CONSTRAINT job_execution_log_completed_has_no_error_check
         CHECK (status <> 'COMPLETED' OR error_message IS NULL)
 ) PARTITION BY RANGE (started_at);
 CREATE INDEX job_execution_log_job_id_idx ON job_execution_log (tenant_id, job_id, id);
+CREATE INDEX job_execution_log_unsuccessful_idx ON job_execution_log (tenant_id, status, id)
+    WHERE status <> 'COMPLETED';
+COMMENT ON INDEX job_execution_log_unsuccessful_idx IS
+    'Attempts without success by their status, of which a tenant may have none among millions.';
 CREATE TABLE job_execution_log_default PARTITION OF job_execution_log DEFAULT;
 COMMENT ON TABLE job_execution_log IS
     'Attempts of system and project jobs, one row per finished attempt, by month of the start. '
@@ -49,7 +55,8 @@ COMMENT ON COLUMN job_execution_log.dispatch_id IS 'The run.';
 COMMENT ON COLUMN job_execution_log.attempt IS
     'Number of the attempt within its run, from 1 without gaps.';
 COMMENT ON COLUMN job_execution_log.status IS
-    'Outcome. LOST: the leader gave its worker up. RELEASED: its worker stopped and returned it.';
+    'Outcome. LOST: the leader gave its worker up. RELEASED: its worker stopped and returned it. '
+    'EXPIRED: no attempt began in time, so the row is a record of the run, without a worker.';
 COMMENT ON COLUMN job_execution_log.scheduled_for IS 'Fire time, or trigger time.';
 COMMENT ON COLUMN job_execution_log.started_at IS 'Start, by the database clock.';
 COMMENT ON COLUMN job_execution_log.completed_at IS 'End, by the database clock.';
@@ -97,11 +104,44 @@ COMMENT ON COLUMN job_execution_output.dropped_bytes IS
     'Bytes dropped between the previous chunk and this one.';
 COMMENT ON COLUMN job_execution_output.written_at IS 'Write time, by the database clock.';
 
+-- Written by the count of ends (uncounted_ends), exactly once for each attempt, and by the expiry of
+-- runs, so that totals need no read of the history. Counts of several processes have their own slots
+-- and wait for no other. No foreign key: the end of an attempt of a deleted tenant must not stop a
+-- count.
+CREATE TABLE attempt_minutes (
+    tenant_id   uuid        NOT NULL,
+    minute      timestamptz NOT NULL,
+    status      text        NOT NULL,
+    slot        smallint    NOT NULL,
+    attempts    bigint      NOT NULL,
+    duration_ms bigint      NOT NULL,
+    CONSTRAINT attempt_minutes_pkey PRIMARY KEY (tenant_id, minute, status, slot),
+    CONSTRAINT attempt_minutes_status_check
+        CHECK (status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED', 'LOST', 'RELEASED',
+            'EXPIRED')),
+    CONSTRAINT attempt_minutes_totals_check CHECK (attempts > 0 AND duration_ms >= 0)
+) WITH (
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0
+);
+CREATE INDEX attempt_minutes_minute_idx ON attempt_minutes (minute);
+COMMENT ON TABLE attempt_minutes IS
+    'Finished attempts by the minute of their start, kept for a month. The history of earlier '
+    'attempts is in job_execution_log.';
+COMMENT ON INDEX attempt_minutes_minute_idx IS 'Old minutes, for retention.';
+COMMENT ON COLUMN attempt_minutes.tenant_id IS 'Owning tenant.';
+COMMENT ON COLUMN attempt_minutes.minute IS 'Minute of the start, by the database clock.';
+COMMENT ON COLUMN attempt_minutes.status IS 'Outcome, as in job_execution_log.';
+COMMENT ON COLUMN attempt_minutes.slot IS 'Part of the total, of one of several processes.';
+COMMENT ON COLUMN attempt_minutes.attempts IS 'Number of attempts.';
+COMMENT ON COLUMN attempt_minutes.duration_ms IS 'Sum of their durations.';
+
 CREATE TABLE maintenance.job_execution_log (
     LIKE public.job_execution_log INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING COMMENTS,
     CONSTRAINT job_execution_log_pkey PRIMARY KEY (tenant_id, id, started_at)
 ) PARTITION BY RANGE (started_at);
 CREATE INDEX job_execution_log_job_id_idx ON maintenance.job_execution_log (tenant_id, job_id, id);
+CREATE INDEX job_execution_log_unsuccessful_idx ON maintenance.job_execution_log (tenant_id, status, id)
+    WHERE status <> 'COMPLETED';
 CREATE TABLE maintenance.job_execution_log_default
     PARTITION OF maintenance.job_execution_log DEFAULT;
 COMMENT ON TABLE maintenance.job_execution_log IS
@@ -144,8 +184,8 @@ END $$;
 -- are empty, and running attempts fill them again.
 --
 -- A worker writes for all its attempts in one statement, under their claim tokens, and deletes the
--- rows of ended attempts. The leader deletes the rows of dead workers. There is no foreign key: it
--- would lock the run's row in the hot table.
+-- rows of ended attempts. The leader copies the output of dead workers into history, and deletes
+-- their rows. There is no foreign key: it would lock the run's row in the hot table.
 CREATE UNLOGGED TABLE live_output (
     tenant_id   uuid        NOT NULL,
     dispatch_id uuid        NOT NULL,

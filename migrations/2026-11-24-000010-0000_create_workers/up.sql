@@ -22,6 +22,7 @@ CREATE TABLE scheduler_instances (
     step_down_requested_at timestamptz,
     step_down_term         bigint,
     clock_offset_seconds   double precision,
+    failing_tasks          text[]      NOT NULL DEFAULT '{}',
     CONSTRAINT scheduler_instances_pkey PRIMARY KEY (id),
     CONSTRAINT scheduler_instances_pid_check CHECK (pid > 0),
     CONSTRAINT scheduler_instances_leader_has_term_check
@@ -35,7 +36,8 @@ CREATE TABLE scheduler_instances (
 CREATE UNIQUE INDEX scheduler_instances_one_leader_key ON scheduler_instances (is_leader)
     WHERE is_leader;
 COMMENT ON TABLE scheduler_instances IS
-    'Scheduler processes. At most one is the leader; all other schedulers are standbys.';
+    'Scheduler processes. At most one is the leader; every other scheduler with a recent '
+    'heartbeat is a standby.';
 COMMENT ON INDEX scheduler_instances_one_leader_key IS 'Makes two leaders impossible.';
 COMMENT ON COLUMN scheduler_instances.id IS
     'Random identity, created at process start; never derived from host or pid.';
@@ -56,21 +58,28 @@ COMMENT ON COLUMN scheduler_instances.step_down_term IS
 COMMENT ON COLUMN scheduler_instances.clock_offset_seconds IS
     'Database clock minus host clock, as of the heartbeat before the last; NULL before that. '
     'Displayed, never used.';
+COMMENT ON COLUMN scheduler_instances.failing_tasks IS
+    'Tasks of the leader that have failed for half a minute or longer, as of the heartbeat.';
 
 CREATE TABLE leader_terms (
-    term        bigint      NOT NULL,
-    instance_id uuid        NOT NULL,
-    hostname    text        NOT NULL,
-    pid         integer     NOT NULL,
-    started_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    ended_at    timestamptz,
-    end_reason  text,
+    term             bigint      NOT NULL,
+    instance_id      uuid        NOT NULL,
+    hostname         text        NOT NULL,
+    pid              integer     NOT NULL,
+    started_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    lease_ms         integer,
+    lease_expired_at timestamptz,
+    ended_at         timestamptz,
+    end_reason       text,
     CONSTRAINT leader_terms_pkey PRIMARY KEY (term),
     CONSTRAINT leader_terms_end_reason_check
         CHECK (end_reason IN ('resigned', 'expired', 'stepped_down')),
     CONSTRAINT leader_terms_ended_has_reason_check
         CHECK ((ended_at IS NULL) = (end_reason IS NULL)),
-    CONSTRAINT leader_terms_ended_after_started_check CHECK (ended_at >= started_at)
+    CONSTRAINT leader_terms_ended_after_started_check CHECK (ended_at >= started_at),
+    CONSTRAINT leader_terms_lease_ms_check CHECK (lease_ms > 0),
+    CONSTRAINT leader_terms_lease_expired_within_term_check
+        CHECK (lease_expired_at >= started_at AND lease_expired_at <= ended_at)
 );
 COMMENT ON TABLE leader_terms IS 'All terms of leadership.';
 COMMENT ON COLUMN leader_terms.term IS 'Increases with every change of leader.';
@@ -78,6 +87,10 @@ COMMENT ON COLUMN leader_terms.instance_id IS 'The leader.';
 COMMENT ON COLUMN leader_terms.hostname IS 'Its host.';
 COMMENT ON COLUMN leader_terms.pid IS 'Its process id.';
 COMMENT ON COLUMN leader_terms.started_at IS 'Start of the term, by the database clock.';
+COMMENT ON COLUMN leader_terms.lease_ms IS
+    'Length of the lease that each heartbeat of the leader renewed; NULL if unknown.';
+COMMENT ON COLUMN leader_terms.lease_expired_at IS
+    'When the lease expired, if it did before the end of the term. No scheduler led from then on.';
 COMMENT ON COLUMN leader_terms.ended_at IS 'Resignation or replacement; NULL for the current term.';
 COMMENT ON COLUMN leader_terms.end_reason IS
     'The leader resigned, its lease expired, or an operator requested the step-down.';

@@ -49,7 +49,7 @@ COMMENT ON FUNCTION audit_log_kept_from() IS
     'Audit events from this time on cannot be deleted: the retention period, or one day before the '
     'first leader.';
 REVOKE EXECUTE ON FUNCTION audit_log_kept_from() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION audit_log_kept_from() TO sched_daemon;
+GRANT EXECUTE ON FUNCTION audit_log_kept_from() TO sched_daemon, sched_worker;
 
 CREATE FUNCTION refuse_audit_log_change() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp

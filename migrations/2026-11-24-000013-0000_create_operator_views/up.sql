@@ -166,20 +166,38 @@ COMMENT ON VIEW worker_utilisation IS
     'heartbeat, and the runs it holds now (claimed).';
 
 CREATE VIEW leader_history WITH (security_invoker = true) AS
-SELECT t.term, t.hostname, t.pid, t.instance_id, t.started_at, t.ended_at, t.end_reason,
-       coalesce(t.ended_at, clock_timestamp()) - t.started_at AS led_for
-FROM leader_terms t;
-COMMENT ON VIEW leader_history IS 'All terms of leadership, including the current one.';
+SELECT h.term, h.hostname, h.pid, h.instance_id, h.started_at, h.ended_at, h.end_reason,
+       coalesce(h.lease_expired_at, h.ended_at, clock_timestamp()) - h.started_at AS led_for,
+       h.lease_expired_at,
+       h.started_at - lag(coalesce(h.lease_expired_at, h.ended_at)) OVER (ORDER BY h.term)
+           AS without_leader
+FROM (SELECT t.term, t.hostname, t.pid, t.instance_id, t.started_at, t.ended_at, t.end_reason,
+             coalesce(t.lease_expired_at,
+                      CASE WHEN l.expires_at < clock_timestamp()
+                           THEN greatest(l.expires_at, t.started_at) END) AS lease_expired_at
+      FROM leader_terms t
+      LEFT JOIN scheduler_instances s ON s.is_leader AND s.term = t.term
+      CROSS JOIN LATERAL (SELECT s.last_heartbeat + t.lease_ms * interval '1 ms' AS expires_at) AS l
+) AS h;
+COMMENT ON VIEW leader_history IS
+    'All terms of leadership, including the current one. led_for ends when the lease expired '
+    '(lease_expired_at), even if the term ended later; without_leader is the time before the term '
+    'in which no scheduler led.';
 
 CREATE VIEW job_health WITH (security_invoker = true) AS
 SELECT j.tenant_id, j.id AS job_id, j.name, j.job_type,
        CASE WHEN j.deleted_at IS NOT NULL THEN 'deleted' WHEN NOT j.is_enabled THEN 'disabled'
-            WHEN j.is_paused AND (j.paused_until > clock_timestamp()) IS NOT FALSE THEN 'paused'
-            ELSE 'active' END AS state,
+            WHEN p.is_paused THEN 'paused' ELSE 'active' END AS state,
        j.disabled_reason, j.next_run_at, j.last_run_at, j.last_status, j.total_run_count,
-       j.active_dispatches
-FROM scheduled_jobs j;
-COMMENT ON VIEW job_health IS 'Every job with its state, next fire and last outcome.';
+       j.active_dispatches,
+       CASE WHEN p.is_paused THEN j.paused_until END AS paused_until,
+       CASE WHEN p.is_paused THEN j.pause_reason END AS pause_reason
+FROM scheduled_jobs j
+CROSS JOIN LATERAL (SELECT j.is_paused AND (j.paused_until > clock_timestamp()) IS NOT FALSE
+                        AS is_paused) AS p;
+COMMENT ON VIEW job_health IS
+    'Every job with its state, pause, next fire and last outcome. next_run_at of a paused job is a '
+    'fire that is skipped if it is earlier than paused_until.';
 
 CREATE VIEW run_arguments WITH (security_invoker = true) AS
 SELECT d.tenant_id, d.job_id, d.id AS dispatch_id, d.status, d.job_version,
@@ -201,7 +219,8 @@ SELECT m.minute, m.tenant_id, sum(m.dispatched)::bigint AS dispatched, count(m.o
        count(*) FILTER (WHERE m.outcome = 'CANCELLED') AS cancelled,
        count(*) FILTER (WHERE m.outcome = 'LOST')      AS lost,
        count(*) FILTER (WHERE m.outcome = 'RELEASED')  AS released,
-       round(avg(m.duration_ms)) AS average_ms
+       count(*) FILTER (WHERE m.outcome = 'EXPIRED')   AS expired,
+       round(avg(m.duration_ms) FILTER (WHERE m.outcome <> 'EXPIRED')) AS average_ms
 FROM (
     SELECT date_trunc('minute', d.created_at) AS minute, d.tenant_id, 1 AS dispatched,
            NULL AS outcome, NULL::bigint AS duration_ms

@@ -92,9 +92,9 @@ EXAMPLES = [
     (
         "stored-function",
         ["migrations/1/up.sql:2"],
-        {"scripts/stored-functions": "good # door\n", "migrations/1/up.sql": "CREATE FUNCTION good()\ncreate or replace function Bad()"},
+        {"scripts/lib/stored-functions": "good # door\n", "migrations/1/up.sql": "CREATE FUNCTION good()\ncreate or replace function Bad()"},
     ),
-    ("stored-function", [], {"scripts/stored-functions": "good\n", "migrations/1/up.sql": "CREATE FUNCTION good();-- CREATE FUNCTION bad()"}),
+    ("stored-function", [], {"scripts/lib/stored-functions": "good\n", "migrations/1/up.sql": "CREATE FUNCTION good();-- CREATE FUNCTION bad()"}),
     ("page-length", ["README.md:1", "CONTRIBUTING.md:1"], {"README.md": lines(161), "CONTRIBUTING.md": lines(151)}),
     ("page-length", [], {"README.md": lines(160), "CONTRIBUTING.md": lines(150), "docs/a.md": lines(900)}),
     ("module-style", [f"{CRATE}/b/mod.rs:1"], {f"{CRATE}/b/mod.rs": "", f"{CRATE}/c.rs": "", "crates/a/tests/b/mod.rs": ""}),

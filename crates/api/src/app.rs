@@ -31,7 +31,7 @@ pub(crate) fn build(
         .into_iter()
         .fold(App::new().app_data(state).service(api()).service(socket()), App::service)
         .route(DETAILED_HEALTH, web::get().to(routes::operations::health::detailed))
-        .configure(|config| health_endpoint::configure(config, health))
+        .configure(|config| health_endpoint::configure_without_root(config, health))
         .default_service(web::to(no_such_path))
         .wrap(actix_web::middleware::from_fn(middleware::around))
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 use sched_model::domain::identity::check_environment;
 use sched_model::domain::timetable::Zone;
 use sched_model::recovery::stuck_attempts::Thresholds;
-use sched_runtime::config::{self, DatabaseSettings, SecretsSettings, Setting, Values};
+use sched_runtime::config::{
+    self, DatabaseSettings, HealthSettings, PublicSettings, SecretsSettings, Setting, Values,
+};
 
 pub use crate::http::client_address::Network;
 pub use jwt::{JwtKeys, JwtSettings};
@@ -95,14 +97,23 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// All groups of settings of this daemon.
-pub const GROUPS: &[&[Setting]] =
-    &[config::DATABASE, config::SECRETS, SETTINGS, stuck::SETTINGS, jwt::SETTINGS];
+pub const GROUPS: &[&[Setting]] = &[
+    config::DATABASE,
+    config::SECRETS,
+    config::OPTIONAL_HEALTH,
+    config::PUBLIC,
+    SETTINGS,
+    stuck::SETTINGS,
+    jwt::SETTINGS,
+];
 
 #[derive(Debug, Clone)]
 pub struct Config {
     pub database: DatabaseSettings,
     /// Keys of secrets.
     pub secrets: SecretsSettings,
+    /// A listener for health and metrics besides the port of the API.
+    pub health: Option<HealthSettings>,
     /// Address to listen on.
     pub host: IpAddr,
     /// Port to listen on; 0 selects a free one.
@@ -125,6 +136,8 @@ pub struct Config {
     pub session_lifetime: Duration,
     /// IANA time zone of jobs without one.
     pub default_timezone: String,
+    /// URL under which people reach the API.
+    pub public_url: Option<String>,
     /// A leader whose last heartbeat is older counts as gone.
     pub leader_lease: Duration,
     /// Thresholds by which a dry run judges an attempt as stuck.
@@ -136,6 +149,7 @@ impl Config {
     pub fn read(values: &mut Values) -> Self {
         let database = DatabaseSettings::read(values);
         let secrets = SecretsSettings::read(values);
+        let health = HealthSettings::read_optional(values);
         let host = values.ip("api-host");
         let port = values.integer("api-port", 0..=u16::MAX);
         let allowed_hosts = values.optional_list("api-allowed-hosts");
@@ -182,6 +196,7 @@ impl Config {
         Self {
             database,
             secrets,
+            health,
             host,
             port,
             allowed_hosts,
@@ -193,6 +208,7 @@ impl Config {
             session_idle,
             session_lifetime,
             default_timezone,
+            public_url: PublicSettings::read(values).url,
             leader_lease,
             stuck: stuck::read(values),
         }

@@ -4,6 +4,7 @@
 //! that need the database are elsewhere.
 
 pub(crate) mod calendar;
+pub(crate) mod effective;
 pub(crate) mod enums;
 pub(crate) mod explain;
 pub(crate) mod fleet;
@@ -15,6 +16,7 @@ pub(crate) mod merge_patch;
 pub(crate) mod moment;
 pub(crate) mod notification;
 pub(crate) mod preview;
+pub(crate) mod project;
 pub(crate) mod queue;
 pub(crate) mod response;
 pub(crate) mod secret;

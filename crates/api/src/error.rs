@@ -4,6 +4,7 @@
 //! causes (messages of the database) are in the log and never in an answer.
 //! [`crate::http::middleware`] does the logging.
 
+pub(crate) mod all_errors;
 pub(crate) mod conflict;
 pub(crate) mod field_error;
 mod problem;
@@ -164,6 +165,7 @@ impl From<DbError> for ApiError {
             | DbError::NotFound
             | DbError::TermOver
             | DbError::Corrupt { .. }
+            | DbError::NoPermission(_)
             | DbError::Other(_) => Self::Internal(error),
         }
     }

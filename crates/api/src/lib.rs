@@ -10,6 +10,7 @@ pub mod http;
 mod identity;
 mod openapi;
 mod routes;
+mod self_check;
 mod server;
 mod state;
 

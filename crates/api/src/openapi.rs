@@ -7,11 +7,12 @@ mod document;
 mod naming;
 mod operation;
 mod page;
+mod portable;
 mod problems;
 
 pub(crate) use crate::openapi::operation::{OperationDoc, operation};
 pub(crate) use document::document;
-pub(crate) use page::{DOCUMENT, json, page, swagger};
+pub(crate) use page::{DOCUMENT, index, json, page, swagger};
 #[cfg(test)]
 pub(crate) use problems::TEXT as PROBLEMS;
 pub(crate) use problems::problems;

@@ -20,8 +20,9 @@ use sched_model::{DatabaseSettings, DbError, identity::tenants};
 use sched_runtime::daemon::Context;
 use sched_runtime::driver::Driver;
 use sched_runtime::exit::{self, BoxError, ExitError, ExitStatus};
-use sched_runtime::health_endpoint::{HealthState, ListenError};
+use sched_runtime::health_endpoint::{HealthServer, HealthState, ListenError};
 use sched_runtime::private_file::{self, PrivateFileError};
+use sched_runtime::service_manager::ServiceManager;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{StopError, TaskError, TaskGroup};
 use secrecy::ExposeSecret;
@@ -34,6 +35,7 @@ use crate::database::trigger_batcher::BatchWriter;
 use crate::database::worker_notifier;
 use crate::events::hub::Reader;
 use crate::identity::{Identities, Tokens};
+use crate::self_check;
 use crate::state::{ApiState, DatabaseProbe, SessionTimes, Setup};
 
 /// Time limit of running requests when the daemon stops, in seconds.
@@ -104,6 +106,8 @@ pub struct Server {
     probe: Driver<DatabaseProbe>,
     batch_writer: BatchWriter,
     health: HealthState,
+    service: ServiceManager,
+    health_server: Option<HealthServer>,
 }
 
 /// Runs the API until `context` stops it, or fails when a part of it ends unexpectedly.
@@ -123,6 +127,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     let (state, probe, batch_writer) = ApiState::new(Setup {
         sessions,
         default_timezone: config.default_timezone,
+        public_url: config.public_url,
         leader_lease: config.leader_lease,
         stuck: config.stuck,
         secret_keys,
@@ -135,7 +140,11 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     });
     let state = Arc::new(state);
     let health = HealthState::new(&context.program, state.clone(), context.metrics.clone());
-    Ok(Server { listener, addr, state: state.into(), probe, batch_writer, health })
+    let service = context.service.clone();
+    let health_server =
+        config.health.map(|settings| HealthServer::bind(&settings, health.clone())).transpose()?;
+    let state = state.into();
+    Ok(Server { listener, addr, state, probe, batch_writer, health, service, health_server })
 }
 
 impl Server {
@@ -149,7 +158,7 @@ impl Server {
     ///
     /// Fails if the schema is unsuitable or a part of the API ends unexpectedly.
     pub async fn run(self, shutdown: &Shutdown) -> Result<(), StartError> {
-        let Self { listener, addr, state, probe, batch_writer, health } = self;
+        let Self { listener, addr, state, probe, batch_writer, health, service, health_server } = self;
         let shared = (state.clone(), health.clone());
         // Runs once on each serving thread.
         let on_a_thread = move || {
@@ -172,6 +181,13 @@ impl Server {
         let mut server = pin!(server);
         let mut background = TaskGroup::new();
         background.spawn("upkeep", upkeep(health, background.token()));
+        if service.has_watchdog() {
+            background.spawn("watchdog", self_check::run(addr, service.clone(), shutdown.soft.clone()));
+        }
+        service.ready(format_args!("listens on {addr}"));
+        if let Some(server) = health_server {
+            background.spawn("health", server.run(background.token()));
+        }
         // They end after the last request.
         background.spawn("write_triggers", batch_writer.run(background.token()));
         background.spawn(

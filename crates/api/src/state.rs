@@ -17,6 +17,7 @@ use sched_runtime::traces::Traces;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
+use crate::convert::effective::InstallationDefaults;
 use crate::database::access::Sessions;
 use crate::database::trigger_batcher::{BatchWriter, TriggerBatcher};
 use crate::database::worker_notifier::WorkerNotifier;
@@ -45,6 +46,8 @@ const HASHING_WAIT: Duration = Duration::from_secs(10);
 pub(crate) struct Setup {
     pub(crate) sessions: Sessions,
     pub(crate) default_timezone: String,
+    /// URL under which people reach this API.
+    pub(crate) public_url: Option<String>,
     pub(crate) leader_lease: Duration,
     pub(crate) stuck: Thresholds,
     pub(crate) secret_keys: Option<SecretKeys>,
@@ -68,6 +71,8 @@ pub(crate) struct SessionTimes {
 pub(crate) struct ApiState {
     pub(crate) sessions: Sessions,
     pub(crate) default_timezone: String,
+    /// URL under which people reach this API.
+    pub(crate) public_url: Option<String>,
     /// A leader whose last heartbeat is older counts as gone.
     pub(crate) leader_lease: Duration,
     /// The thresholds by which a dry run finds an attempt stuck.
@@ -100,6 +105,7 @@ impl ApiState {
         let Setup {
             sessions,
             default_timezone,
+            public_url,
             leader_lease,
             stuck,
             secret_keys,
@@ -117,6 +123,7 @@ impl ApiState {
         let state = Self {
             sessions,
             default_timezone,
+            public_url,
             leader_lease,
             stuck,
             secret_keys,
@@ -152,6 +159,11 @@ impl ApiState {
             Ok(turn) => turn.map_err(|_closed| ApiError::Broken),
             Err(_elapsed) => Err(ApiError::TooManyPasswords),
         }
+    }
+
+    /// The defaults of the installation that answers show.
+    pub(crate) fn defaults(&self) -> InstallationDefaults {
+        InstallationDefaults { max_attempts: self.stuck.max_attempts }
     }
 
     pub(crate) fn ring(&self) -> Option<&SecretKeys> {

@@ -1,8 +1,10 @@
 //! The outcomes of attempts, and the effect of each on the run.
 
 pub mod metric;
+mod output_tail;
 pub mod retry;
 
+pub use output_tail::{LONGEST as LONGEST_TAIL, output_tail};
 pub use sched_vocabulary::attempt::AttemptOutcome;
 use std::time::Duration;
 
@@ -77,6 +79,7 @@ pub fn decide(end: AttemptEnd<'_>, before: Failures, policy: &RetryPolicy, rando
         AttemptOutcome::Released => {
             AttemptDecision { event: DispatchEvent::Release, wait: Some(Duration::ZERO) }
         }
+        AttemptOutcome::Expired => last_word(DispatchEvent::Fail),
         AttemptOutcome::Lost if before.lost + 1 >= POISON_AFTER_LOSSES => last_word(DispatchEvent::GiveUp),
         AttemptOutcome::Failed | AttemptOutcome::Timeout | AttemptOutcome::Lost => {
             let failures = before.retried + 1;

@@ -22,7 +22,7 @@ use serde_json::Value;
 use super::attempt::AttemptOutcome;
 use super::ids::{DispatchId, TenantId, Term};
 use super::instance::TermEnd;
-use super::job::JobSettings;
+use super::job::{JobSettings, MisfireKind};
 use super::run_state::{DispatchStatus, Trigger};
 use super::trace::TraceContext;
 use sched_timetable::SkipReason;
@@ -95,7 +95,7 @@ pub struct Skip {
     pub recorded_at: DateTime<Utc>,
     /// `None` when the API recorded it.
     pub term: Option<Term>,
-    /// For a misfire before that term: the leader of that time.
+    /// For a misfire that no leader decided in time: the leader of that time.
     pub lead: Option<LeadershipGap>,
     /// For an overlap: open dispatches when the record began; only some if they are many.
     pub in_the_way: Vec<BlockingDispatch>,
@@ -106,6 +106,19 @@ pub struct LeadershipGap {
     pub next_at: DateTime<Utc>,
     /// End of the term of that time, or of the last one before; `None` if unknown.
     pub former_end: Option<(DateTime<Utc>, TermEnd)>,
+    /// When the lease of that term expired, if that was before its end. No scheduler led from then
+    /// on.
+    pub lease_expired_at: Option<DateTime<Utc>>,
+}
+
+/// The settings that decide which missed fires are caught up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MisfireRule {
+    pub policy: MisfireKind,
+    pub cap: i32,
+    /// `None` for the default.
+    pub grace_seconds: Option<i32>,
+    pub max_instances: i32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -212,6 +225,8 @@ pub enum Fate {
         skip: Box<Skip>,
         /// If the reason is a pause of the job.
         pause: Option<PauseInForce>,
+        /// If the reason is a misfire and the settings of that time are known.
+        misfire: Option<MisfireRule>,
     },
     /// No clock showed it, and the job does not shift it.
     Suppressed,

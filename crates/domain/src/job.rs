@@ -4,15 +4,19 @@
 //! database knows (does the function exist?).
 
 pub mod dependency;
+mod run_details;
+mod schedule_text;
 pub mod template;
 
 pub use super::name::check_name;
+pub use run_details::RunDetails;
 pub use sched_vocabulary::job::{MisfireKind, Scope};
 pub use sched_vocabulary::schedule::OverlapPolicy;
+pub use schedule_text::schedule_text;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -130,6 +134,19 @@ impl JobSettings {
         })
     }
 
+    /// The first fire at or after the end of a pause; fires before it are skipped. `None` also for a
+    /// schedule that cannot be computed, which the scheduler reports.
+    #[must_use]
+    pub fn first_fire_after_pause(
+        &self,
+        (tenant, created_at): (TenantId, DateTime<Utc>),
+        calendars: &[Calendar],
+        until: DateTime<Utc>,
+    ) -> Option<DateTime<Utc>> {
+        let before = until.checked_sub_signed(TimeDelta::microseconds(1))?;
+        self.timetable(tenant, created_at, calendars).ok()?.next_after(before).ok()?
+    }
+
     /// Whether two settings fire at the same times, given the same calendars, tenant and time of
     /// creation.
     #[must_use]
@@ -170,8 +187,7 @@ impl JobSettings {
         if !self.task_args.is_object() {
             wrong("task_args", "must be an object".into());
         }
-        // Tenant and instant only shift fires; they do not affect validity.
-        if let Err(error) = self.timetable(TenantId(Uuid::nil()), DateTime::<Utc>::UNIX_EPOCH, &[]) {
+        for error in self.timetable_mistakes() {
             wrong(error.field(), error.message().to_owned());
         }
         self.check_calendars(&mut wrong);
@@ -195,6 +211,33 @@ impl JobSettings {
             wrong(&format!("retry_policy.{field}"), message);
         }
         found.extend(dependency::mistakes(&self.name, &self.after, self.after_mode));
+        found
+    }
+
+    /// The first mistake hides further ones from one reading, so zone, schedule and bounds are also
+    /// read beside sound values.
+    fn timetable_mistakes(&self) -> Vec<ScheduleError> {
+        // Tenant and instant only shift fires; they do not affect validity.
+        let read = |settings: &Self| {
+            settings.timetable(TenantId(Uuid::nil()), DateTime::<Utc>::UNIX_EPOCH, &[]).err()
+        };
+        let Some(first) = read(self) else { return Vec::new() };
+        let of_schedule = Self { timezone: "UTC".to_owned(), start_at: None, end_at: None, ..self.clone() };
+        let sound = Self {
+            job_type: JobType::Interval,
+            schedule_config: serde_json::json!({"seconds": 60}),
+            dst_gap: None,
+            dst_overlap: None,
+            ..self.clone()
+        };
+        let of_zone = Self { start_at: None, end_at: None, ..sound.clone() };
+        let of_bounds = Self { timezone: "UTC".to_owned(), ..sound };
+        let mut found = vec![first];
+        for other in [of_schedule, of_zone, of_bounds].iter().filter_map(read) {
+            if found.iter().all(|known| known.field() != other.field()) {
+                found.push(other);
+            }
+        }
         found
     }
 
@@ -253,106 +296,4 @@ fn range(
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use sched_timetable::Schedule;
-
-    fn settings() -> JobSettings {
-        JobSettings {
-            name: "nightly".into(),
-            description: String::new(),
-            scope: Scope::Project,
-            project: Some("default".into()),
-            function: "dump".into(),
-            task_args: json!({}),
-            job_type: JobType::Cron,
-            schedule_config: json!({"expression": "0 2 * * *"}),
-            timezone: "UTC".into(),
-            dst_gap: None,
-            dst_overlap: None,
-            start_at: None,
-            end_at: None,
-            max_runs: None,
-            jitter_seconds: 0,
-            calendars: Vec::new(),
-            calendar_roll: CalendarRoll::Skip,
-            expected_duration_seconds: None,
-            after: Vec::new(),
-            after_mode: AfterMode::All,
-            misfire_policy: MisfireKind::FireOnce,
-            misfire_grace_seconds: None,
-            misfire_cap: 100,
-            max_instances: 1,
-            overlap_policy: OverlapPolicy::Skip,
-            queue: None,
-            priority: None,
-            timeout_seconds: None,
-            start_within_seconds: None,
-            retry_policy: None,
-            is_enabled: true,
-        }
-    }
-
-    #[test]
-    fn valid_settings_have_no_mistakes() {
-        assert_eq!(settings().check(), []);
-    }
-
-    #[test]
-    fn all_mistakes_are_reported_at_once() {
-        let bad = JobSettings {
-            name: "Nightly Job".into(),
-            project: None,
-            task_args: json!([1]),
-            schedule_config: json!({"expression": "61 * * * *"}),
-            max_instances: 0,
-            priority: Some(101),
-            timeout_seconds: Some(0),
-            start_within_seconds: Some(0),
-            retry_policy: Some(RetryPolicy { max_attempts: 0, ..RetryPolicy::standard(1) }),
-            after_mode: AfterMode::Any,
-            ..settings()
-        };
-        let fields: Vec<String> = bad.check().into_iter().map(|error| error.field).collect();
-        assert_eq!(fields.len(), 10, "{fields:?}");
-        for expected in [
-            "name",
-            "project",
-            "task_args",
-            "max_instances",
-            "priority",
-            "timeout_seconds",
-            "start_within_seconds",
-            "retry_policy.max_attempts",
-            "after_mode",
-        ] {
-            assert!(fields.iter().any(|field| field == expected), "{expected} in {fields:?}");
-        }
-        assert!(fields.iter().any(|field| field.starts_with("schedule_config")), "{fields:?}");
-    }
-
-    #[test]
-    fn a_one_off_in_the_past_keeps_its_instant() {
-        let at: DateTime<Utc> = "2020-01-01T00:00:00Z".parse().unwrap();
-        let now = at + chrono::TimeDelta::days(1000);
-        assert_eq!(JobSettings::first_cursor(&Schedule::OneOff(at).into(), now), Ok(Some(at)));
-        assert_eq!(JobSettings::first_cursor(&Schedule::Manual.into(), now), Ok(None));
-    }
-
-    #[test]
-    fn earliest_past_one_off_is_kept() {
-        let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
-        let several = JobSettings {
-            job_type: JobType::OneOff,
-            schedule_config: json!({"any_of": [
-                {"run_at": "2026-04-01T09:00:00Z"}, {"run_at": "2026-03-01T09:00:00Z"},
-            ]}),
-            ..settings()
-        };
-        let now = at("2026-03-01T10:00:00Z");
-        let timetable = several.timetable(TenantId(Uuid::nil()), now, &[]).unwrap();
-        assert_eq!(JobSettings::first_cursor(&timetable, now), Ok(Some(at("2026-03-01T09:00:00Z"))));
-    }
-}
+mod tests;

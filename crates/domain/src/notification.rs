@@ -4,6 +4,9 @@
 //! become messages. Instants are those of the events, so the messages do not depend on the time of
 //! processing. Pure.
 
+mod published;
+
+pub use published::published;
 pub use sched_vocabulary::notification::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
 use std::collections::HashMap;
 
@@ -105,6 +108,12 @@ fn is_address(address: &str) -> bool {
         && domain.split('.').all(is_label)
 }
 
+/// The URL of a run below the public URL of the API.
+#[must_use]
+pub fn run_url(public_url: &str, run: &str) -> String {
+    format!("{public_url}/api/v1/runs/{run}")
+}
+
 /// In characters; the body has all of it.
 const LONGEST_ERROR: usize = 300;
 
@@ -135,10 +144,13 @@ pub fn text(kind: MessageKind, body: &Value) -> (String, String) {
         let cut: String = error.chars().take(LONGEST_ERROR).collect();
         lines.push(if cut.len() < error.len() { format!("{cut}…") } else { cut });
     }
+    if let Some(tail) = field("output_tail") {
+        lines.push(format!("Last output:\n{tail}"));
+    }
     lines.extend(field("fire_time").map(|at| format!("Due: {at}")));
     lines.extend(field("last_fire_time").map(|at| format!("Last of them: {at}")));
     lines.extend(number("attempt").map(|attempt| format!("Attempt: {attempt}")));
-    lines.extend(field("dispatch_id").map(|id| format!("Run: {id}")));
+    lines.extend(field("run_id").map(|id| format!("Run: {}", field("url").unwrap_or(id))));
     lines.extend(
         number("held_back")
             .map(|more| format!("Suppressed since the last message: {more} more of this kind")),
@@ -273,13 +285,21 @@ mod tests {
     fn message_names_event_job_and_suppressed_count() {
         let body = json!({
             "tenant": "acme", "project": "billing", "job": "nightly", "error": "exit code 3", "attempt": 2, "held_back": 4,
-            "fire_time": "2026-11-22T01:00:00+00:00", "dispatch_id": "0190",
+            "fire_time": "2026-11-22T01:00:00.000000Z", "run_id": "0190",
         });
         let (subject, text) = text(MessageKind::Failure, &body);
         assert_eq!(subject, "Job nightly failed (acme, billing)");
         assert_eq!(
             text,
-            "exit code 3\nDue: 2026-11-22T01:00:00+00:00\nAttempt: 2\nRun: 0190\nSuppressed since the last message: 4 more of this kind"
+            "exit code 3\nDue: 2026-11-22T01:00:00.000000Z\nAttempt: 2\nRun: 0190\nSuppressed since the last message: 4 more of this kind"
+        );
+        let more = json!({
+            "tenant": "acme", "job": "nightly", "error": "exit code 1", "output_tail": "FATAL: no database\nbye", "run_id": "0190",
+            "url": run_url("https://sched.example.com", "0190"),
+        });
+        assert_eq!(
+            super::text(MessageKind::DeadLetter, &more).1,
+            "exit code 1\nLast output:\nFATAL: no database\nbye\nRun: https://sched.example.com/api/v1/runs/0190"
         );
         let missed = json!({"tenant": "acme", "job": "nightly", "missed_fires": 3, "held_back": 0});
         assert_eq!(

@@ -2,19 +2,22 @@
 //!
 //! This module and `list` read jobs. [`save`](fn@save), [`switch`](fn@switch),
 //! [`delete`](fn@delete) and [`restore`](fn@restore) write them; [`versions`] reads earlier
-//! settings. `cursor` moves a job's cursor on such a change, and [`reschedule_users_of`] on a
-//! change of a calendar. The scheduler's own writes of the cursor are in
+//! settings. `cursor` moves a job's cursor on such a change, [`reschedule_users_of`] on a change of
+//! a calendar, and [`stale_cursors`] after plain SQL. [`quarantine`](fn@quarantine) disables jobs
+//! for the scheduler. The scheduler's own writes of the cursor are in
 //! [`crate::dispatching::tick`].
 
 mod cursor;
 mod delete;
 mod list;
 mod parsed_calendars;
+mod quarantine;
 mod refusal;
 mod reschedule;
 mod restore;
 mod save;
 mod save_mode;
+pub mod stale_cursors;
 mod switch;
 pub mod versions;
 
@@ -29,6 +32,7 @@ use crate::definitions::stored_json::{stored_after, stored_policy};
 use sched_domain::dependency::AfterMode;
 use sched_domain::ids::{JobId, ProjectId, TenantId};
 use sched_domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
+use sched_domain::retry::RetryPolicy;
 use sched_domain::run_state::DispatchStatus;
 use sched_timetable::{CalendarRoll, DstGap, DstOverlap, JobType};
 
@@ -36,6 +40,7 @@ pub use self::delete::{DeleteRequest, Deleted, DeletedJob, delete};
 pub(super) use self::delete::{Deletion, end};
 pub use self::list::{JobStatus, List, Order, Position, Shown, SortBy, count, list};
 pub use self::parsed_calendars::ParsedCalendars;
+pub use self::quarantine::{Quarantine, quarantine};
 pub use self::refusal::SaveError;
 pub use self::reschedule::reschedule_users_of;
 pub use self::restore::{RestoreRequest, Restored, restore};
@@ -48,6 +53,15 @@ pub struct Job {
     pub id: JobId,
     pub settings: JobSettings,
     pub state: JobState,
+    pub defaults: FunctionDefaults,
+}
+
+/// The settings of the function that apply where the job has none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionDefaults {
+    pub queue: String,
+    pub timeout_seconds: i32,
+    pub retry_policy: Option<RetryPolicy>,
 }
 
 #[derive(Debug, Clone, Queryable, Selectable)]
@@ -130,14 +144,32 @@ struct SettingsRow {
     is_enabled: bool,
 }
 
-type Row = (SettingsRow, JobState, String, Option<String>);
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = task_functions, check_for_backend(diesel::pg::Pg))]
+struct FunctionRow {
+    name: String,
+    queue: String,
+    default_timeout_seconds: i32,
+    retry_policy: Option<serde_json::Value>,
+}
+
+type Row = (SettingsRow, JobState, FunctionRow, Option<String>);
 
 fn into_job((row, state, function, project): Row) -> Job {
+    let defaults = FunctionDefaults {
+        queue: function.queue,
+        timeout_seconds: function.default_timeout_seconds,
+        retry_policy: stored_policy(function.retry_policy, || {
+            format!("retry_policy of function {}", function.name)
+        }),
+    };
+    let function = function.name;
     let after = stored_after(row.after, &row.name);
     let retry_policy = stored_policy(row.retry_policy, || format!("retry_policy of job {}", row.name));
     Job {
         id: row.id,
         state,
+        defaults,
         settings: JobSettings {
             name: row.name,
             description: row.description,
@@ -191,7 +223,7 @@ macro_rules! all_with_names {
             .select((
                 <SettingsRow as diesel::SelectableHelper<diesel::pg::Pg>>::as_select(),
                 <JobState as diesel::SelectableHelper<diesel::pg::Pg>>::as_select(),
-                task_functions::name,
+                <FunctionRow as diesel::SelectableHelper<diesel::pg::Pg>>::as_select(),
                 projects::name.nullable(),
             ))
     };
@@ -225,6 +257,16 @@ pub async fn by_id(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<
     Ok(row.map(into_job))
 }
 
+/// The jobs with these ids that exist.
+pub(super) async fn by_ids(conn: &Conn, tenant: TenantId, ids: &[JobId]) -> DbResult<Vec<Job>> {
+    let rows: Vec<Row> = jobs_with_names!()
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::id.eq_any(ids))
+        .load(&mut { conn })
+        .await?;
+    Ok(rows.into_iter().map(into_job).collect())
+}
+
 /// The job with this id, deleted or not.
 pub async fn by_id_with_deleted(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
     let row: Option<Row> = all_with_names!()
@@ -244,11 +286,11 @@ pub async fn by_id_and_whether_followed(
 ) -> DbResult<Option<(Job, bool)>> {
     use super::schema::job_dependencies as d;
     let others = d::table.filter(d::tenant_id.eq(tenant)).filter(d::after_job_id.eq(id));
-    let row: Option<(SettingsRow, JobState, String, Option<String>, bool)> = all_with_names!()
+    let row: Option<(SettingsRow, JobState, FunctionRow, Option<String>, bool)> = all_with_names!()
         .select((
             SettingsRow::as_select(),
             JobState::as_select(),
-            task_functions::name,
+            FunctionRow::as_select(),
             projects::name.nullable(),
             diesel::dsl::exists(others),
         ))

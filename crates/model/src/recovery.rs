@@ -2,4 +2,5 @@
 
 pub mod dead_workers;
 pub mod lost_attempts;
+mod lost_output;
 pub mod stuck_attempts;

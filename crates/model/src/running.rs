@@ -9,4 +9,5 @@ pub mod executions;
 pub mod expiry;
 pub mod job_counters;
 pub mod live_output;
+pub mod upstream;
 pub mod workers;

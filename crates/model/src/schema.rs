@@ -43,6 +43,24 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Finished attempts by the minute of their start, kept for a month. The history of earlier attempts is in job_execution_log.
+    attempt_minutes (tenant_id, minute, status, slot) {
+        /// Owning tenant.
+        tenant_id -> Uuid,
+        /// Minute of the start, by the database clock.
+        minute -> Timestamptz,
+        /// Outcome, as in job_execution_log.
+        status -> Text,
+        /// Part of the total, of one of several processes.
+        slot -> Int2,
+        /// Number of attempts.
+        attempts -> Int8,
+        /// Sum of their durations.
+        duration_ms -> Int8,
+    }
+}
+
+diesel::table! {
     /// Audit events, written in the transaction of the change. Never updated; deleted by age only.
     audit_log (id) {
         /// Identifier.
@@ -309,7 +327,7 @@ diesel::table! {
         dispatch_id -> Uuid,
         /// Number of the attempt within its run, from 1 without gaps.
         attempt -> Int4,
-        /// Outcome. LOST: the leader gave its worker up. RELEASED: its worker stopped and returned it.
+        /// Outcome. LOST: the leader gave its worker up. RELEASED: its worker stopped and returned it. EXPIRED: no attempt began in time, so the row is a record of the run, without a worker.
         status -> Text,
         /// Fire time, or trigger time.
         scheduled_for -> Timestamptz,
@@ -443,6 +461,10 @@ diesel::table! {
         pid -> Int4,
         /// Start of the term, by the database clock.
         started_at -> Timestamptz,
+        /// Length of the lease that each heartbeat of the leader renewed; NULL if unknown.
+        lease_ms -> Nullable<Int4>,
+        /// When the lease expired, if it did before the end of the term. No scheduler led from then on.
+        lease_expired_at -> Nullable<Timestamptz>,
         /// Resignation or replacement; NULL for the current term.
         ended_at -> Nullable<Timestamptz>,
         /// The leader resigned, its lease expired, or an operator requested the step-down.
@@ -943,11 +965,13 @@ diesel::table! {
         made_from -> Nullable<Jsonb>,
         /// True if scheduled_job_versions has the current version with these task_args. Then runs name the version in place of the arguments. Triggers maintain it.
         is_version_stored -> Bool,
+        /// True if a statement wrote the schedule and computed no next_run_at, as plain SQL does. The leader then computes it within a second, or disables the job with the reason. A trigger maintains it; a user may set it.
+        is_cursor_stale -> Bool,
     }
 }
 
 diesel::table! {
-    /// Scheduler processes. At most one is the leader; all other schedulers are standbys.
+    /// Scheduler processes. At most one is the leader; every other scheduler with a recent heartbeat is a standby.
     scheduler_instances (id) {
         /// Random identity, created at process start; never derived from host or pid.
         id -> Uuid,
@@ -973,6 +997,8 @@ diesel::table! {
         step_down_term -> Nullable<Int8>,
         /// Database clock minus host clock, as of the heartbeat before the last; NULL before that. Displayed, never used.
         clock_offset_seconds -> Nullable<Float8>,
+        /// Tasks of the leader that have failed for half a minute or longer, as of the heartbeat.
+        failing_tasks -> Array<Text>,
     }
 }
 
@@ -1321,7 +1347,7 @@ pub mod maintenance {
             dispatch_id -> Uuid,
             /// Number of the attempt within its run, from 1 without gaps.
             attempt -> Int4,
-            /// Outcome. LOST: the leader gave its worker up. RELEASED: its worker stopped and returned it.
+            /// Outcome. LOST: the leader gave its worker up. RELEASED: its worker stopped and returned it. EXPIRED: no attempt began in time, so the row is a record of the run, without a worker.
             status -> Text,
             /// Fire time, or trigger time.
             scheduled_for -> Timestamptz,

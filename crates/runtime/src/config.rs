@@ -31,8 +31,8 @@ use clap::ArgMatches;
 pub use crate::config::field_error::{ConfigError, LoadError, Mistake, Origin};
 pub use flags::arguments;
 pub use groups::{
-    DATABASE, DatabaseSettings, HEALTH, HealthSettings, LOGGING, PROCESS, ProcessSettings, SECRETS,
-    SecretsSettings,
+    DATABASE, DatabaseSettings, HEALTH, HealthSettings, LOGGING, OPTIONAL_HEALTH, PROCESS, PUBLIC,
+    ProcessSettings, PublicSettings, REFUSED, SECRETS, SecretsSettings,
 };
 pub use setting::{Program, Sensitivity, Setting};
 pub use source::{MapSource, ProcessEnvironment, Source};
@@ -100,6 +100,9 @@ pub fn resolve(
             },
             (None, None) => program.default_of(&setting).map(|text| (text.to_owned(), Origin::Default)),
         };
+        if let (Some(why), Some((_, origin))) = (setting.refusal, &given) {
+            values.mistakes.push(Mistake::new(setting.name, format!("{} ({origin}) {why}", setting.name)));
+        }
         values.rows.push(Row { setting, given });
     }
     Ok(values)

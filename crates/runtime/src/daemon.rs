@@ -2,9 +2,10 @@
 //!
 //! The process hides itself from other processes of its user, loads the configuration, starts
 //! telemetry, signal handling and the runtime, and runs the daemon's body, which watches
-//! [`Context::shutdown`]. The body defines the order in which its parts stop. After the second signal it has [`GRACE`] left before it is dropped. The process
-//! sends the remaining spans and error reports. Then it waits [`GRACE`] for running blocking calls
-//! and abandons them.
+//! [`Context::shutdown`], and reports to the service manager when it serves. The body defines the
+//! order in which its parts stop. After the second signal it has [`GRACE`] left before it is
+//! dropped. The process sends the remaining spans and error reports. Then it waits [`GRACE`] for
+//! running blocking calls and abandons them.
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -20,8 +21,10 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use crate::config::{self, ProcessSettings, Program, Setting, Source, Values};
 use crate::delivery::Sending;
 use crate::exit::{self, ExitError, ExitStatus};
+use crate::service_manager::ServiceManager;
 use crate::shield;
 use crate::shutdown::{self, Shutdown};
+use crate::tasks::spawn_owned;
 use crate::telemetry::{self, LogSettings};
 use crate::traces::{self, Exporter, Traces, TracesSettings};
 use crate::tracker::{self, Report, Reporter, Tracker, TrackerSettings};
@@ -29,7 +32,8 @@ use crate::tracker::{self, Report, Reporter, Tracker, TrackerSettings};
 /// Time that the body has left after the second signal.
 pub const GRACE: Duration = Duration::from_secs(2);
 
-pub const COMMON: &[&[Setting]] = &[config::LOGGING, config::PROCESS, traces::TRACES, tracker::TRACKER];
+pub const COMMON: &[&[Setting]] =
+    &[config::LOGGING, config::PROCESS, traces::TRACES, tracker::TRACKER, config::REFUSED];
 
 /// The values that the process passes to its body.
 #[derive(Debug, Clone)]
@@ -40,6 +44,7 @@ pub struct Context {
     pub metrics: PrometheusHandle,
     pub traces: Traces,
     pub tracker: Tracker,
+    pub service: ServiceManager,
 }
 
 /// Runs a daemon with the process's arguments and environment.
@@ -166,12 +171,15 @@ where
         tracing::info!(daemon = program.table(), version = program.version, "Starting.");
         let exporting = exporter.map(|exporter| Sending::start("export_traces", |stop| exporter.run(stop)));
         let reporting = reporter.map(|reporter| Sending::start("report_errors", |stop| reporter.run(stop)));
+        let service = ServiceManager::of_process();
+        let _feeding = spawn_owned("service_manager", service.clone().run(shutdown.soft.clone()));
         let context = Context {
             program: *program,
             shutdown: shutdown.clone(),
             metrics,
             traces,
             tracker: tracker.clone(),
+            service,
         };
         // The hook reports a panic; the panic resumes after the report.
         let result = AssertUnwindSafe(until_dropped(body(context), &shutdown)).catch_unwind().await;

@@ -89,13 +89,15 @@ pub struct Driver<A> {
     backoff: Backoff,
     wake: Wake,
     status: watch::Sender<TaskStatus>,
+    failing: FailingGauge,
 }
 
 impl<A: Activation> Driver<A> {
     #[must_use]
     pub fn new(task: A, period: Duration) -> Self {
         let (status, _) = watch::channel(TaskStatus::new(task.name()));
-        Self { task, period, backoff: Backoff::default(), wake: Wake::default(), status }
+        let failing = FailingGauge(task.name());
+        Self { task, period, backoff: Backoff::default(), wake: Wake::default(), status, failing }
     }
 
     #[must_use]
@@ -123,6 +125,7 @@ impl<A: Activation> Driver<A> {
             metrics::counter!("sched_task_runs_total", "task" => self.task.name(), "outcome" => outcome)
                 .increment(0);
         }
+        self.failing.show(Duration::ZERO);
         while !cancel.is_cancelled() {
             // This run serves earlier wake-ups. A later one stays.
             let _served = self.wake.0.notified().now_or_never();
@@ -152,13 +155,14 @@ impl<A: Activation> Driver<A> {
         metrics::histogram!("sched_task_duration_seconds", "task" => name).record(duration);
         match result {
             Ok(report) => self.record_success(started, duration, report),
-            Err(error) => self.record_failure(duration, &error),
+            Err(error) => self.record_failure(started, duration, &error),
         }
     }
 
     fn record_success(&self, started: Instant, duration: Duration, report: Report) -> Pause {
         let name = self.task.name();
         metrics::counter!("sched_task_runs_total", "task" => name, "outcome" => "ok").increment(1);
+        self.failing.show(Duration::ZERO);
         let (duration_ms, counts) = (status::millis(duration), &report.counts);
         if report.worked {
             tracing::info!(task.name = name, task.duration_ms = duration_ms, task.report = %counts, "Task did its work.");
@@ -170,6 +174,7 @@ impl<A: Activation> Driver<A> {
             status.state = TaskState::Idle;
             status.iterations += 1;
             status.consecutive_failures = 0;
+            status.failing_since = None;
             status.last_success = Some(started);
             status.last_duration_ms = Some(duration_ms);
             status.last_report = Some(report.counts);
@@ -177,7 +182,7 @@ impl<A: Activation> Driver<A> {
         Pause { delay, can_be_woken: true }
     }
 
-    fn record_failure(&self, duration: Duration, error: &BoxError) -> Pause {
+    fn record_failure(&self, started: Instant, duration: Duration, error: &BoxError) -> Pause {
         let name = self.task.name();
         metrics::counter!("sched_task_runs_total", "task" => name, "outcome" => "error").increment(1);
         let text = exit::describe(error.as_ref());
@@ -196,10 +201,28 @@ impl<A: Activation> Driver<A> {
             status.iterations += 1;
             status.failures += 1;
             status.consecutive_failures = failures;
+            status.failing_since = status.failing_since.or(Some(started));
             status.last_duration_ms = Some(status::millis(duration));
             status.last_error = Some(text);
         });
+        self.failing.show(self.status.borrow().failing_for().unwrap_or_default());
         Pause { delay, can_be_woken: false }
+    }
+}
+
+/// For how long a task has failed. A process that no longer drives the task exports 0.
+#[derive(Debug)]
+struct FailingGauge(&'static str);
+
+impl FailingGauge {
+    fn show(&self, time: Duration) {
+        metrics::gauge!("sched_task_failing_seconds", "task" => self.0).set(time.as_secs_f64());
+    }
+}
+
+impl Drop for FailingGauge {
+    fn drop(&mut self) {
+        self.show(Duration::ZERO);
     }
 }
 

@@ -1,17 +1,19 @@
 //! Reads a file with keys or passwords, only if no other user can read it.
 //!
 //! The mode is that of the opened file, so an exchange between check and read has no effect. The
-//! owner is not checked: service managers pass credentials in files of root.
+//! owner is not checked: service managers pass credentials in files of root. A credential may show a
+//! read bit for its group, which is the mask of the list that admits the user of the service.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use secrecy::SecretString;
 
 const LONGEST: u64 = 64 * 1024;
 const OF_OTHERS: u32 = 0o077;
+const MASK_OF_CREDENTIALS: u32 = 0o040;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateFileError {
@@ -43,7 +45,8 @@ pub fn read(path: &Path) -> Result<SecretString, PrivateFileError> {
         return Err(PrivateFileError::NotAFile { path: path.to_owned() });
     }
     let mode = metadata.permissions().mode() & 0o777;
-    if mode & OF_OTHERS != 0 {
+    let permitted = if is_credential(path) { MASK_OF_CREDENTIALS } else { 0 };
+    if mode & OF_OTHERS & !permitted != 0 {
         return Err(PrivateFileError::OpenToOthers { path: path.to_owned(), mode });
     }
     let mut text = String::new();
@@ -52,6 +55,21 @@ pub fn read(path: &Path) -> Result<SecretString, PrivateFileError> {
         return Err(PrivateFileError::TooLong { path: path.to_owned() });
     }
     Ok(text.into())
+}
+
+fn is_credential(path: &Path) -> bool {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "set by the service manager and not a setting of the operator"
+    )]
+    let folder = std::env::var_os("CREDENTIALS_DIRECTORY");
+    is_in_folder(path, folder.as_deref().map(Path::new))
+}
+
+/// Rejects a relative folder, and a path that leaves the folder.
+fn is_in_folder(path: &Path, folder: Option<&Path>) -> bool {
+    let is_plain = path.components().all(|part| part != Component::ParentDir);
+    folder.is_some_and(|folder| folder.is_absolute() && is_plain && path.starts_with(folder))
 }
 
 #[cfg(test)]
@@ -96,5 +114,19 @@ mod tests {
         let (_folder, path) = file(0o600, b"canary \xff");
         let error = read(&path).unwrap_err();
         assert!(!crate::exit::describe(&error).contains("canary"));
+    }
+
+    #[test]
+    fn only_files_of_the_credentials_folder_are_credentials() {
+        let folder = Some(Path::new("/run/credentials/sched-api.service"));
+        for (path, folder, expected) in [
+            ("/run/credentials/sched-api.service/secrets-key", folder, true),
+            ("/run/credentials/sched-api.service/../key", folder, false),
+            ("/run/credentials/sched-worker.service/key", folder, false),
+            ("/run/credentials/sched-api.service/secrets-key", None, false),
+            ("key", Some(Path::new("")), false),
+        ] {
+            assert_eq!(is_in_folder(Path::new(path), folder), expected, "{path}");
+        }
     }
 }

@@ -60,6 +60,10 @@ impl Api {
         Ok(Self { http, place })
     }
 
+    pub(crate) fn url(&self) -> &Url {
+        &self.place.url
+    }
+
     pub(crate) fn source(&self) -> &Source {
         &self.place.source
     }
@@ -164,7 +168,7 @@ impl Api {
         limit: usize,
         query: impl Fn(u32, Option<String>) -> Q,
     ) -> Result<Page<T>, ApiError> {
-        let mut all = Page { items: Vec::new(), next_cursor: None, total: None, total_is_at_least: None };
+        let mut all = Page::new(Vec::new(), None);
         loop {
             let wanted = u32::try_from(limit.saturating_sub(all.items.len())).unwrap_or(u32::MAX);
             let size = wanted.clamp(1, sched_wire::MAX_PAGE);

@@ -1,8 +1,11 @@
 //! The command line: all commands, flags and variables, with their help. Addresses are parsed where
 //! they are used, so an invalid variable affects only the commands that need it.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{OsStr, Resettable};
+use clap::error::ContextKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -68,6 +71,20 @@ fn without_watch(command: clap::Command, words: &mut Vec<String>, hidden: &clap:
             inner
         })
     })
+}
+
+/// Corrects the usage line of an error. The library lists each flag whose value came from a variable,
+/// as if it were required.
+pub(crate) fn correct_usage(error: &mut clap::Error, args: &[OsString]) {
+    let without = without_variables(command()).try_get_matches_from(args).err();
+    let without = without.filter(|other| other.kind() == error.kind());
+    if let Some(usage) = without.as_ref().and_then(|other| other.get(ContextKind::Usage)) {
+        error.insert(ContextKind::Usage, usage.clone());
+    }
+}
+
+fn without_variables(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| arg.env(Resettable::<OsStr>::Reset)).mut_subcommands(without_variables)
 }
 
 #[derive(Debug, Subcommand)]
@@ -151,7 +168,7 @@ pub(crate) enum Command {
     ApiKeys(ApiKeysCommand),
     /// Show the identity and permissions of the caller
     Whoami,
-    /// Show the status of the installation
+    /// Show the status of the installation; exit code 1 if no scheduler leads
     Status,
     /// Show the health of each component; exit code 0 only if the installation works
     ///

@@ -39,7 +39,7 @@ async fn execute(command: Command, session: &Session) -> CommandResult {
         Command::Schedulers(command) => commands::operations::fleet::schedulers(command, session).await,
         Command::Leader(command) => commands::operations::leader::run(command, session).await,
         Command::Maintenance(command) => commands::operations::maintenance::run(command, session).await,
-        Command::Schedules(command) => commands::jobs::schedules::run(command, session),
+        Command::Schedules(command) => commands::jobs::schedules::run(command, session).await,
         Command::Secrets(command) => commands::definitions::secrets::run(command, session).await,
         Command::Tenants(command) => commands::identity::tenants(command, session).await,
         Command::Users(command) => commands::identity::users(command, session).await,

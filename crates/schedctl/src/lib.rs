@@ -43,7 +43,8 @@ pub async fn run(args: impl IntoIterator<Item = OsString>) -> Result<u8, ExitErr
             Some(seconds) => watch::run(&args, Duration::from_secs(seconds), cli.globals.output).await,
             None => invocation::run(cli).await,
         },
-        Err(error) => {
+        Err(mut error) => {
+            cli::correct_usage(&mut error, &args);
             // If the terminal is gone, the exit code still reports it.
             let _ = error.print();
             match error.kind() {

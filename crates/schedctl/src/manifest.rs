@@ -3,19 +3,32 @@
 //! before a request is sent, so an error in the last one leaves nothing done.
 
 mod mistakes;
+pub(crate) mod offline;
 mod reading;
 mod single;
+mod sound_items;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sched_runtime::exit::{self, ExitStatus};
-use sched_wire::{CalendarSpec, FunctionSpec, JobSpec, Manifest, Problem, TemplateSpec};
+use sched_wire::{CalendarSpec, FunctionSpec, JobSpec, Manifest, Problem, SecretReference, TemplateSpec};
+use serde_json::Value;
+use url::Url;
 
 use crate::manifest::source_positions::Outline;
 use mistakes::{Mistake, Where};
 
 pub(crate) use single::Single;
+pub(crate) use sound_items::ReadFiles;
+
+const NOTHING_SENT: &str = "the jobs cannot be applied, and nothing was sent";
+
+/// At the start of the URL of an HTTP function: the URL of the API to which the file is applied.
+pub(crate) const API_URL: &str = "${SCHED_API_URL}";
+
+/// Placeholder of the API for a value that may be a secret.
+pub(crate) const HIDDEN: &str = "(hidden)";
 
 #[derive(Debug, thiserror::Error)]
 #[error("{headline}:{}", lines(.mistakes))]
@@ -51,33 +64,22 @@ pub(crate) struct Files {
 impl Files {
     /// `-` is standard input. Fails with all errors of all files.
     pub(crate) fn read(paths: &[PathBuf]) -> Result<Self, FilesError> {
-        let texts = paths.iter().map(|path| (path.clone(), reading::text(path)));
-        Self::from_texts(texts.collect())
+        Self::sound(ReadFiles::read(paths))
     }
 
+    #[cfg(test)]
     fn from_texts(texts: Vec<(PathBuf, Result<String, Mistake>)>) -> Result<Self, FilesError> {
-        let mut sources = Vec::new();
-        let mut found = Vec::new();
-        for (path, text) in texts {
-            match text.map_err(|mistake| vec![mistake]).and_then(|text| Source::parse(&path, &text)) {
-                Ok(source) => sources.push(source),
-                Err(mistakes) => found.extend(mistakes),
-            }
-        }
-        let files = Self { sources };
-        if found.is_empty() {
-            found = files.doubles();
-        }
-        if found.is_empty() {
-            Ok(files)
-        } else {
-            let headline = "the jobs cannot be applied, and nothing was sent".to_owned();
-            Err(FilesError { headline, mistakes: found, code: exit::USAGE })
-        }
+        Self::sound(ReadFiles::from_texts(texts))
+    }
+
+    fn sound(read: ReadFiles) -> Result<Self, FilesError> {
+        if read.is_sound() { Ok(read.files) } else { Err(read.error(Vec::new())) }
     }
 
     pub(crate) fn manifest(&self) -> Manifest {
         Manifest {
+            projects: self.all(|manifest| &manifest.projects),
+            secrets: self.secrets(),
             queues: self.all(|manifest| &manifest.queues),
             calendars: self.calendars().cloned().collect(),
             task_functions: self.functions().cloned().collect(),
@@ -86,6 +88,25 @@ impl Files {
             notification_channels: self.all(|manifest| &manifest.notification_channels),
             notification_rules: self.all(|manifest| &manifest.notification_rules),
         }
+    }
+
+    /// Several files may expect one secret.
+    fn secrets(&self) -> Vec<SecretReference> {
+        let all = self.all(|manifest| &manifest.secrets).into_iter().map(|secret| secret.name);
+        all.collect::<BTreeSet<_>>().into_iter().map(|name| SecretReference { name }).collect()
+    }
+
+    /// The manifest for the API at `url`, which replaces [`API_URL`] in URLs of HTTP functions.
+    pub(crate) fn manifest_for(&self, url: &Url) -> Manifest {
+        let mut manifest = self.manifest();
+        for function in &mut manifest.task_functions {
+            if let Some(Value::String(target)) = function.handler_config.get_mut("url")
+                && let Some(rest) = target.strip_prefix(API_URL)
+            {
+                *target = format!("{}{rest}", url.as_str().trim_end_matches('/'));
+            }
+        }
+        manifest
     }
 
     pub(crate) fn queues(&self) -> BTreeSet<String> {
@@ -188,17 +209,13 @@ impl Files {
 }
 
 impl Source {
-    fn parse(path: &Path, text: &str) -> Result<Self, Vec<Mistake>> {
-        let (manifest, outline) = reading::parse(path, text)?;
-        Ok(Self { path: path.to_owned(), manifest, outline })
-    }
-
     fn names(&self, list: &str) -> Vec<&str> {
         fn names<T>(specs: &[T], name: impl Fn(&T) -> &str) -> Vec<&str> {
             specs.iter().map(name).collect()
         }
         let manifest = &self.manifest;
         match list {
+            crate::manifest::source_positions::PROJECTS => names(&manifest.projects, |spec| &spec.name),
             crate::manifest::source_positions::QUEUES => names(&manifest.queues, |spec| &spec.name),
             crate::manifest::source_positions::CALENDARS => names(&manifest.calendars, |spec| &spec.name),
             crate::manifest::source_positions::FUNCTIONS => {

@@ -17,8 +17,8 @@ use serde::Serialize;
 
 use crate::failure::failure;
 
-pub(crate) use captured::{CommandOutput, captured};
-pub(crate) use cells::{duration, join_list, offset, or_dash, time};
+pub(crate) use captured::{CommandOutput, captured, with_notices};
+pub(crate) use cells::{age, count, duration, effective, join_list, offset, or_dash, time, yes_or_no};
 pub(crate) use table::{Column, Lines};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -137,6 +137,16 @@ impl Output {
     pub(crate) fn document<T: Serialize>(self, value: &T) -> Result<(), ExitError> {
         let format = if self.format == Format::Json { Format::Json } else { Format::Yaml };
         self.print(&render(Self { format, ..self }, value, String::new).map_err(failure)?)
+    }
+
+    /// One item of a stream: a line of JSON, or a YAML document.
+    pub(crate) fn streamed<T: Serialize>(self, item: &T) -> Result<String, ExitError> {
+        if self.format == Format::Yaml {
+            let text = render(self, item, String::new).map_err(failure)?;
+            return Ok(format!("---\n{text}"));
+        }
+        let text = serde_json::to_string(item).map_err(PrintError::Json).map_err(failure)?;
+        Ok(format!("{}\n", neutral::json(&text)))
     }
 
     pub(crate) fn is_table(self) -> bool {

@@ -1,12 +1,14 @@
 //! Settings of the scheduler: names, units, defaults, and their dependencies.
 
+mod heartbeat;
 mod retention;
 
 use std::time::Duration;
 
 use sched_model::domain::lease::Lease;
-use sched_runtime::config::{self, DatabaseSettings, HealthSettings, Setting, Values};
+use sched_runtime::config::{self, DatabaseSettings, HealthSettings, PublicSettings, Setting, Values};
 
+pub use heartbeat::HeartbeatConfig;
 pub use retention::RetentionConfig;
 
 pub const SETTINGS: &[Setting] = &[
@@ -53,7 +55,7 @@ pub const SETTINGS: &[Setting] = &[
         "COUNT",
         "Attempts in all of jobs without a retry policy",
     )
-    .default("3"),
+    .default("1"),
     Setting::new(
         "job-timeout-threshold",
         "JOB_TIMEOUT_THRESHOLD",
@@ -64,7 +66,8 @@ pub const SETTINGS: &[Setting] = &[
     .default("10min"),
 ];
 
-pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, SETTINGS, retention::SETTINGS];
+pub const GROUPS: &[&[Setting]] =
+    &[config::DATABASE, config::HEALTH, config::PUBLIC, SETTINGS, retention::SETTINGS, heartbeat::SETTINGS];
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -85,6 +88,10 @@ pub struct Config {
     /// Time limit of an attempt whose claim names none.
     pub job_timeout_threshold: Duration,
     pub retention: RetentionConfig,
+    /// URL under which people reach the API.
+    pub public_url: Option<String>,
+    /// `None` without a URL.
+    pub heartbeat: Option<HeartbeatConfig>,
 }
 
 impl Config {
@@ -117,6 +124,8 @@ impl Config {
                 Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600),
             ),
             retention: RetentionConfig::read(values, lease),
+            public_url: PublicSettings::read(values).url,
+            heartbeat: HeartbeatConfig::read(values),
         }
     }
 }

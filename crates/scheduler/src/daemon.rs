@@ -5,13 +5,11 @@
 //! rest. A task that ends unexpectedly ends the process, so it never runs without one of its parts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sched_model::cluster::housekeeping::Housekeeping;
 use sched_model::cluster::leadership::NewInstance;
 use sched_model::connection::migrations::SchemaError;
-use sched_model::connection::notify::{self, Hint};
 use sched_model::connection::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
 use sched_model::dispatching::tick::Outlook;
 use sched_model::domain::ids::{InstanceId, Term};
@@ -20,6 +18,8 @@ use sched_model::{Database, DatabaseSettings, connection::startup};
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::{self, ExitError, ExitStatus};
 use sched_runtime::health_endpoint::{HealthServer, HealthState, ListenError};
+use sched_runtime::http_targets::CallError;
+use sched_runtime::service_manager::ServiceManager;
 use sched_runtime::tasks::{BoxError, TaskError, TaskGroup, spawn_owned};
 use sched_runtime::traces::Traces;
 use secrecy::ExposeSecret;
@@ -27,16 +27,19 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::hints::{Flags, listen};
 use crate::leader_scope::{self, Board, Starting};
-use crate::leadership::{Leadership, Timing};
+use crate::leadership::{Leadership, Role, Timing};
 use crate::status::{Phase, SchedulerStatus};
 use crate::tasks::ahead::Plans;
 use crate::tasks::batch::Batches;
 use crate::tasks::counters::{self, Counters};
+use crate::tasks::cursors::{self, Cursors};
 use crate::tasks::dependents::{self, Dependents};
 use crate::tasks::dispatch::Dispatch;
 use crate::tasks::expiry::{self, Waiting};
-use crate::tasks::installation_metrics::{self, InstallationMetrics};
+use crate::tasks::heartbeat::{self, Heartbeat, Receiver};
+use crate::tasks::installation_metrics::{self, InstallationMetrics, JobsSeen};
 use crate::tasks::maintain::{self, Maintain};
 use crate::tasks::overdue::{self, Overdue};
 use crate::tasks::overlap_queue::{self, Lines};
@@ -65,6 +68,8 @@ pub enum StartError {
     Settings(#[from] InvalidDatabaseSettings),
     #[error(transparent)]
     Schema(#[from] SchemaError),
+    #[error("the heartbeat URL cannot be called")]
+    Heartbeat(#[from] CallError),
     #[error(transparent)]
     Task(#[from] TaskError),
     #[error("a part of the scheduler failed")]
@@ -78,7 +83,7 @@ impl ExitStatus for StartError {
             Self::Settings(_) => exit::USAGE,
             Self::Schema(SchemaError::Database(_) | SchemaError::SharedSessions) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
-            Self::Task(_) | Self::Part(_) => exit::FAILURE,
+            Self::Heartbeat(_) | Self::Task(_) | Self::Part(_) => exit::FAILURE,
         }
     }
 }
@@ -102,6 +107,7 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     let leadership = Leadership::new(database.clone(), instance, timing, board.subscribe());
     tasks::show_counters();
     let seen = Arc::new(watch::Sender::new(None));
+    let jobs = Arc::new(watch::Sender::new(None));
     let status = SchedulerStatus {
         instance: leadership.id(),
         phase: phase_seen,
@@ -109,12 +115,14 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
         vitals: leadership.vitals(),
         board: board.clone(),
         outlook: seen.subscribe(),
+        jobs: jobs.subscribe(),
     };
     let health = HealthState::new(&context.program, Arc::new(status), context.metrics.clone());
     let health = HealthServer::bind(&config.health, health).map_err(StartError::from)?;
     let mut listeners = TaskGroup::new();
     let token = listeners.token();
     listeners.spawn("health", health.run(token));
+    context.service.ready("waiting for the database");
 
     let stop = context.shutdown.soft.clone();
     let ready = tokio::select! {
@@ -124,7 +132,8 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     let result = match ready {
         Ok(true) => {
             phase.send_replace(Phase::Running);
-            Parts { config, database: database.clone(), board, seen, traces: context.traces, stop }
+            let (traces, service) = (context.traces, context.service);
+            Parts { config, database: database.clone(), board, seen, jobs, traces, service, stop }
                 .run(leadership, &mut listeners, &phase)
                 .await
         }
@@ -146,7 +155,9 @@ struct Parts {
     database: Database,
     board: Arc<Board>,
     seen: Arc<watch::Sender<Option<Outlook>>>,
+    jobs: Arc<watch::Sender<Option<JobsSeen>>>,
     traces: Traces,
+    service: ServiceManager,
     /// Cancelled when the scheduler is to stop.
     stop: CancellationToken,
 }
@@ -168,13 +179,16 @@ impl Parts {
             "hints",
             listen(self.database.clone(), self.board.clone(), election_wake.clone(), flags.clone()),
         );
+        hints.spawn("status", report_role(role.clone(), self.service.clone()));
         let mut work = TaskGroup::new();
         let work_token = work.token();
-        let start = self.starter(id, flags);
+        let start = self.starter(id, flags, self.heartbeat_receiver()?);
         work.spawn("leader_scope", leader_scope::run(role, self.board.clone(), start, work_token));
 
         let election_stop = CancellationToken::new();
-        let mut election = spawn_owned("election", leadership.run(election_wake, election_stop.clone()));
+        let turns = self.service.supervise("election", leadership.longest_turn());
+        let election = leadership.supervised(turns).run(election_wake, election_stop.clone());
+        let mut election = spawn_owned("election", election);
 
         let ended = tokio::select! {
             ended = listeners.run_until(&self.stop) => ended.map_err(StartError::from),
@@ -198,9 +212,20 @@ impl Parts {
         stopped.map_err(|error| StartError::Part(error.into()))
     }
 
-    fn starter(&self, instance: InstanceId, flags: Flags) -> impl Fn(Term, &mut Starting) + Send + 'static {
+    fn heartbeat_receiver(&self) -> Result<Option<(Receiver, Duration)>, CallError> {
+        let Some(config) = self.config.heartbeat.clone() else { return Ok(None) };
+        let receiver = Receiver::new(config.url, config.style, config.allow)?;
+        Ok(Some((receiver, config.overdue_after)))
+    }
+
+    fn starter(
+        &self,
+        instance: InstanceId,
+        flags: Flags,
+        heartbeat: Option<(Receiver, Duration)>,
+    ) -> impl Fn(Term, &mut Starting) + Send + 'static {
         let (config, database, seen) = (self.config.clone(), self.database.clone(), self.seen.clone());
-        let traces = self.traces.clone();
+        let (traces, jobs, board) = (self.traces.clone(), self.jobs.clone(), self.board.clone());
         move |term, starting| {
             let (database, traces) = (database.clone(), traces.clone());
             let scope = Scope { database, instance, term, stop: starting.token(), traces };
@@ -245,13 +270,20 @@ impl Parts {
                 strays::PERIOD,
             );
             starting.start(Counters::new(scope.clone(), flags.counters_idle.clone()), counters::PERIOD);
+            starting.start(Cursors { scope: scope.clone() }, cursors::PERIOD);
             starting.start(Dependents { scope: scope.clone() }, dependents::PERIOD);
-            starting.start(tasks::notify::Notify::new(scope.clone()), tasks::notify::PERIOD);
+            let notify = tasks::notify::Notify::new(scope.clone()).with_public_url(config.public_url.clone());
+            starting.start(notify, tasks::notify::PERIOD);
             starting.start(Lines { scope: scope.clone() }, overlap_queue::PERIOD);
             starting.start(Rezone { scope: scope.clone() }, rezone::PERIOD);
             starting.start(Waiting { scope: scope.clone(), patience: expiry::PATIENCE }, expiry::PERIOD);
-            starting.start(InstallationMetrics { scope: scope.clone() }, installation_metrics::PERIOD);
+            let metrics = InstallationMetrics { scope: scope.clone(), jobs: jobs.clone() };
+            starting.start(metrics, installation_metrics::PERIOD);
             starting.start(Retain::new(scope.clone(), config.retention.ages, RETENTION_PAGE), retain::PERIOD);
+            if let Some((receiver, overdue_after)) = heartbeat.clone() {
+                let task = Heartbeat::new(scope.clone(), board.clone(), receiver, overdue_after);
+                starting.start(task, heartbeat::PERIOD);
+            }
             starting.start(
                 Maintain {
                     scope,
@@ -269,64 +301,17 @@ impl Parts {
     }
 }
 
-/// Set by notifications or for them.
-#[derive(Debug, Clone, Default)]
-struct Flags {
-    /// A user requested a check for lost attempts.
-    recovery_requested: Arc<AtomicBool>,
-    /// The counters are polled rarely.
-    counters_idle: Arc<AtomicBool>,
-}
-
-/// Forwards notifications: changes of jobs to the tick, ends of jobs to the dependents task, new
-/// runs to idle counters, rules and messages to the notifier, resignations and step-down requests to
-/// the election.
-async fn listen(
-    database: Database,
-    board: Arc<Board>,
-    election: Arc<Notify>,
-    flags: Flags,
-) -> Result<(), BoxError> {
-    let wake = |name: &str| {
-        for task in board.borrow().iter().filter(|task| task.name == name) {
-            task.wake.wake();
+/// Shows operators of the service manager what this scheduler does.
+async fn report_role(mut role: watch::Receiver<Role>, service: ServiceManager) -> Result<(), BoxError> {
+    loop {
+        match role.borrow_and_update().term() {
+            Some(term) => service.status(format_args!("leads term {}", term.0)),
+            None => service.status("standby"),
         }
-    };
-    let channels = [
-        notify::JOBS_CHANNEL,
-        notify::ENDS_CHANNEL,
-        notify::DISPATCH_CHANNEL,
-        notify::RECOVERY_CHANNEL,
-        notify::NOTIFICATIONS_CHANNEL,
-        notify::LEADER_CHANNEL,
-    ];
-    notify::listen(&database, &channels, |hint| match hint {
-        Hint::Notified { channel, .. } if channel == notify::JOBS_CHANNEL => wake("dispatch"),
-        Hint::Notified { channel, .. } if channel == notify::ENDS_CHANNEL => {
-            ["counters", "dependents"].into_iter().for_each(wake);
+        if role.changed().await.is_err() {
+            return Ok(());
         }
-        Hint::Notified { channel, .. } if channel == notify::DISPATCH_CHANNEL => {
-            if flags.counters_idle.swap(false, Ordering::Relaxed) {
-                wake("counters");
-            }
-        }
-        Hint::Notified { channel, .. } if channel == notify::NOTIFICATIONS_CHANNEL => wake("notify"),
-        Hint::Notified { channel, .. } if channel == notify::RECOVERY_CHANNEL => {
-            // A request counts only for the present leader: a later leader did not receive it.
-            flags.recovery_requested.store(!board.borrow().is_empty(), Ordering::Relaxed);
-            ["recover", "overdue", "strays"].into_iter().for_each(wake);
-        }
-        Hint::Notified { .. } => election.notify_one(),
-        // Polling continues without notifications.
-        Hint::Disconnected => {}
-        Hint::Reconnected => {
-            wake("dispatch");
-            wake("dependents");
-            election.notify_one();
-        }
-    })
-    .await;
-    Ok(())
+    }
 }
 
 /// Concurrent transactions of the tick. One connection of the pool stays free for the other tasks.

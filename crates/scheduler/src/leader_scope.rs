@@ -19,6 +19,9 @@ use crate::role::Role;
 /// Time limit for the tasks of a term to stop. Statements are bounded by the same order of time.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
+/// A task that fails for this long is reported; a short outage of the database is over by then.
+const FAILING_AFTER: Duration = Duration::from_secs(30);
+
 /// The tasks of the present term, until they have stopped.
 pub type Board = watch::Sender<Vec<Running>>;
 
@@ -102,6 +105,18 @@ async fn lead(
     }
 }
 
+/// The tasks that an operator must check because of their long failure, sorted by name.
+#[must_use]
+pub fn failing_tasks(running: &[Running]) -> Vec<&'static str> {
+    let is_failing = |task: &&Running| {
+        let failing_for = task.status.borrow().failing_for();
+        failing_for.is_some_and(|time| time >= FAILING_AFTER)
+    };
+    let mut names: Vec<&'static str> = running.iter().filter(is_failing).map(|task| task.name).collect();
+    names.sort_unstable();
+    names
+}
+
 /// `None` before the first dispatch of this term.
 #[must_use]
 pub fn since_last_dispatch(running: &[Running]) -> Option<Duration> {
@@ -132,6 +147,28 @@ mod tests {
             self.begun.send(self.term)?;
             std::future::pending().await
         }
+    }
+
+    #[test]
+    fn tasks_that_fail_for_long_are_named() {
+        let task = |name, failing_for| {
+            let now = sched_runtime::monotonic_clock::monotonic();
+            let status = TaskStatus {
+                failing_since: Option::map(failing_for, |seconds| {
+                    now.checked_sub(Duration::from_secs(seconds)).unwrap()
+                }),
+                ..TaskStatus::new(name)
+            };
+            Running { name, wake: Wake::default(), status: watch::channel(status).1 }
+        };
+        let tasks = [
+            task("retain", Some(31)),
+            task("dispatch", Some(5)),
+            task("notify", Some(90)),
+            task("rezone", None),
+        ];
+        assert_eq!(failing_tasks(&tasks), ["notify", "retain"]);
+        assert!(failing_tasks(&[]).is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -29,6 +29,7 @@ use sched_model::domain::ids::{InstanceId, Term};
 use sched_model::domain::lease::{Lease, Trust};
 use sched_model::{Conn, Database, DbError};
 use sched_runtime::monotonic_clock::monotonic;
+use sched_runtime::service_manager::Turns;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +42,8 @@ mod vitals;
 pub use crate::role::Role;
 pub use vitals::{Loss, Vitals};
 
+/// Longest time that a resigning leader waits for the end of its tasks, and a margin.
+const SLACK: Duration = Duration::from_secs(30);
 /// Lower bound of the time limit of a heartbeat or a take-over.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(200);
 
@@ -64,6 +67,7 @@ pub struct Leadership {
     held: Option<Held>,
     is_registered: bool,
     no_candidate_before: Option<Instant>,
+    turns: Option<Turns>,
 }
 
 impl std::fmt::Debug for Leadership {
@@ -118,7 +122,21 @@ impl Leadership {
             held: None,
             is_registered: false,
             no_candidate_before: None,
+            turns: None,
         }
+    }
+
+    /// Marks each turn of [`Self::run`], for the watchdog.
+    #[must_use]
+    pub fn supervised(mut self, turns: Turns) -> Self {
+        self.turns = Some(turns);
+        self
+    }
+
+    /// A turn that takes longer is stuck: every call within it has a time limit.
+    #[must_use]
+    pub fn longest_turn(&self) -> Duration {
+        self.timing.heartbeat + self.timing.lease.duration() * 2 + SLACK
     }
 
     #[must_use]
@@ -141,6 +159,9 @@ impl Leadership {
     /// leader resigned, or a step-down was requested.
     pub async fn run(mut self, wake: ElectionWake, stop: CancellationToken) -> Self {
         loop {
+            if let Some(turns) = &self.turns {
+                turns.turned();
+            }
             let has_led = self.held.is_some();
             self.beat().await;
             if self.held.is_some() && !has_led {

@@ -3,6 +3,7 @@
 pub mod calendars;
 pub mod config;
 mod daemon;
+mod hints;
 pub mod leader_scope;
 pub mod leadership;
 pub mod plan;

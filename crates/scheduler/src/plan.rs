@@ -90,13 +90,12 @@ fn hold(job: &DueJob, now: DateTime<Utc>) -> Hold {
 }
 
 #[must_use]
-pub fn disable_all(jobs: &[DueJob], now: DateTime<Utc>, reason: &str) -> (Batch, Vec<Disabled>) {
+pub fn disable_all(jobs: &[DueJob], now: DateTime<Utc>, reason: &str) -> Batch {
     let mut batch = Batch::default();
     for job in jobs {
         disable(&mut batch, job, now, reason);
     }
-    let disabled = (0..jobs.len()).map(|position| Disabled { position, reason: reason.to_owned() }).collect();
-    (batch, disabled)
+    batch
 }
 
 /// Disables a job. Only the fire at its cursor is known to be due; the number of later ones cannot

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sched_model::cluster::health::{JobCounts, NextDue};
 use sched_model::dispatching::tick::Outlook;
 use sched_model::domain::ids::InstanceId;
 use sched_runtime::health_endpoint::{Liveness, Readiness, StatusSource};
@@ -11,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::leader_scope::{Board, since_last_dispatch};
 use crate::leadership::{Role, Vitals};
+use crate::tasks::installation_metrics::{JobsSeen, MOST_COUNTED};
 
 /// A leader is not ready after this time since its latest successful dispatch.
 const UNREADY_AFTER: Duration = Duration::from_secs(15);
@@ -32,6 +34,8 @@ pub(crate) struct SchedulerStatus {
     pub(crate) board: Arc<Board>,
     /// Of the latest tick, of any term.
     pub(crate) outlook: watch::Receiver<Option<Outlook>>,
+    /// Of the latest pass of the metrics of the installation, of any term.
+    pub(crate) jobs: watch::Receiver<Option<JobsSeen>>,
 }
 
 impl StatusSource for SchedulerStatus {
@@ -66,6 +70,7 @@ impl StatusSource for SchedulerStatus {
         let role = *self.role.borrow();
         let vitals = *self.vitals.borrow();
         let outlook = self.outlook.borrow().filter(|_| role.term().is_some());
+        let jobs = self.jobs.borrow().clone().filter(|_| role.term().is_some());
         let last_tick = since_last_dispatch(&self.board.borrow());
         let tasks: Vec<Value> = self.board.borrow().iter().map(|task| json!(*task.status.borrow())).collect();
         json!({
@@ -85,10 +90,30 @@ impl StatusSource for SchedulerStatus {
             "last_tick_ms_ago": last_tick.map(milliseconds),
             "next_due": outlook.and_then(|outlook| outlook.next_due),
             "jobs_due": outlook.map(|outlook| outlook.due()),
+            "jobs": jobs.as_ref().map(counted),
+            "next_due_jobs": jobs.as_ref().map(next_due),
+            "next_due_jobs_read_ms_ago": jobs.as_ref().map(|seen| milliseconds(seen.read.elapsed())),
             "database": *self.phase.borrow() != Phase::WaitingForDatabase,
             "tasks": tasks,
         })
     }
+}
+
+fn counted(seen: &JobsSeen) -> Value {
+    let JobCounts { enabled, paused, disabled, quarantined } = seen.counts;
+    json!({
+        "enabled": enabled,
+        "paused": paused,
+        "disabled": disabled,
+        "quarantined": quarantined,
+        "is_at_least": enabled + paused + disabled + quarantined >= MOST_COUNTED,
+        "counted_ms_ago": milliseconds(seen.counted.elapsed()),
+    })
+}
+
+fn next_due(seen: &JobsSeen) -> Vec<Value> {
+    let shown = |due: &NextDue| json!({"tenant": due.tenant, "job": due.job, "due_at": due.due_at, "is_paused": due.is_paused});
+    seen.next_due.iter().map(shown).collect()
 }
 
 /// The process led and may no longer trust that it does.
@@ -124,6 +149,7 @@ mod tests {
                 vitals: watch::channel(Vitals { trusted_until, ..Vitals::default() }).1,
                 board: Arc::new(watch::channel(Vec::new()).0),
                 outlook: watch::channel(None).1,
+                jobs: watch::channel(None).1,
             };
             assert_eq!(status.status()["role"], word);
             assert_eq!(status.ready() == Readiness::Ready, is_ready, "{word}");

@@ -4,9 +4,11 @@
 pub mod ahead;
 pub mod batch;
 pub mod counters;
+pub mod cursors;
 pub mod dependents;
 pub mod dispatch;
 pub mod expiry;
+pub mod heartbeat;
 pub mod installation_metrics;
 pub mod maintain;
 pub mod notify;
@@ -41,6 +43,7 @@ pub fn show_counters() {
     lost_attempts::show_counters();
     self::notify::show_counters();
     installation_metrics::describe();
+    heartbeat::show_counters();
     metrics::counter!("sched_dispatches_created_total").increment(0);
     metrics::counter!("sched_fires_planned_total").increment(0);
     metrics::counter!("sched_dispatches_expired_total").increment(0);

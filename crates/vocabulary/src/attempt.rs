@@ -11,6 +11,8 @@ text_enum! {
         Lost = "LOST",
         /// Its worker stopped, killed it and handed the dispatch back. Not a failure.
         Released = "RELEASED",
+        /// No attempt began in time, so the run failed. A record of the run, without a worker.
+        Expired = "EXPIRED",
     }
 }
 
@@ -25,6 +27,13 @@ impl AttemptOutcome {
             Self::Cancelled => "cancelled",
             Self::Lost => "lost",
             Self::Released => "released",
+            Self::Expired => "expired",
         }
+    }
+
+    /// Whether stored output may lack an end: its worker sent it before the worker was lost.
+    #[must_use]
+    pub const fn has_incomplete_output(self) -> bool {
+        matches!(self, Self::Lost)
     }
 }

@@ -74,6 +74,13 @@ pub fn first_of(at: chrono::DateTime<chrono::Utc>) -> Uuid {
     uuid::Builder::from_unix_timestamp_millis(milliseconds, &[0; 10]).into_uuid()
 }
 
+/// The instant of a time-ordered identifier, in milliseconds; `None` for another kind.
+#[must_use]
+pub fn instant_of(id: Uuid) -> Option<chrono::DateTime<chrono::Utc>> {
+    let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();
+    chrono::DateTime::from_timestamp(i64::try_from(seconds).ok()?, nanoseconds)
+}
+
 /// The identifier of the attempt under a claim of `dispatch`.
 ///
 /// It follows from the claim, so that the worker and a leader that gives the attempt up use the
@@ -120,6 +127,8 @@ mod tests {
         for _ in 0..100 {
             assert!(time_ordered(before) < first_of(at) && first_of(at) <= time_ordered(at));
         }
+        assert_eq!(instant_of(time_ordered(at)), Some(at));
+        assert_eq!(instant_of(Uuid::nil()), None);
     }
 
     #[test]

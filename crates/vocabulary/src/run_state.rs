@@ -25,13 +25,13 @@ text_enum! {
 text_enum! {
     pub enum Trigger {
         Scheduler = "scheduler",
+        /// A user, in a session or with `schedctl`.
         Manual = "manual",
         /// A program, over the API.
         Api = "api",
         /// A command to run a finished dispatch again.
         Retry = "retry",
         Dependency = "dependency",
-        Backfill = "backfill",
     }
 }
 

@@ -1,5 +1,6 @@
 //! Envelopes of answers: pages, results of `apply`, problem documents.
 
+use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -9,11 +10,16 @@ use crate::definitions::job::FieldChange;
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PageOf{T}")]
 pub struct Page<T> {
     /// The items, in the list's order.
     pub items: Vec<T>,
     /// Send it as `cursor` for the next page; `None` on the last page.
     pub next_cursor: Option<String>,
+    /// Set if the search for the rare items of a filter took too long: the page has all matches up
+    /// to about this instant, in the list's order. `next_cursor` continues the search.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "crate::instants::utc")]
+    pub searched_until: Option<DateTime<Utc>>,
     /// Number of items of the whole list; only with `total=true`, and up to 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
@@ -22,11 +28,23 @@ pub struct Page<T> {
     pub total_is_at_least: Option<u64>,
 }
 
+impl<T> Page<T> {
+    /// A page of a complete search, without a total.
+    #[must_use]
+    pub const fn new(items: Vec<T>, next_cursor: Option<String>) -> Self {
+        Self { items, next_cursor, searched_until: None, total: None, total_is_at_least: None }
+    }
+}
+
 /// Results of `apply`, one per item of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyResult {
     /// One entry per item of the manifest; each kind in its order.
     pub results: Vec<Applied>,
+    /// Secrets that the definitions name and that do not exist: runs that need one fail until it is
+    /// set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_secrets: Vec<String>,
     /// True if the request was a dry run, so that nothing was stored.
     #[serde(default)]
     pub dry_run: bool,
@@ -48,8 +66,8 @@ pub struct Applied {
     /// Version after the write; `None` for queues and task functions, which have no versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
-    /// Fields that an update changed. Environment variables of processes and headers of requests
-    /// may hold secrets: their change is reported without the values.
+    /// Fields that an update changed. The change of a value that may be a secret, by its name, is
+    /// reported without the values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FieldChange>,
 }
@@ -58,6 +76,8 @@ pub struct Applied {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
+    /// A project.
+    Project,
     /// A queue.
     Queue,
     /// A calendar.

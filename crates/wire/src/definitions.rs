@@ -1,6 +1,7 @@
 //! Definitions: jobs and what they refer to, as written and as stored.
 
 pub(crate) mod calendar;
+pub(crate) mod effective;
 pub(crate) mod function;
 pub(crate) mod job;
 pub(crate) mod job_type;

@@ -1,9 +1,14 @@
 //! Closed vocabularies; each variant is sent as a fixed word.
 //!
 //! Enums of requests list only the words that this release accepts, so the error for another word
-//! lists exactly those.
+//! lists exactly those. Answers and bodies have the exact words; parameters and the command line take
+//! them in any case.
 
 use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize as _;
+use serde::de::{Deserializer, Error as _};
 
 /// A word outside its vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +26,17 @@ impl fmt::Display for UnknownWord {
 }
 
 impl std::error::Error for UnknownWord {}
+
+/// For `deserialize_with` of a parameter: a word in any case.
+pub(crate) fn any_case<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+where
+    T: FromStr<Err = UnknownWord>,
+    D: Deserializer<'de>,
+{
+    let word = String::deserialize(from)?;
+    let known = word.parse::<T>().map(Some);
+    known.map_err(|unknown| D::Error::unknown_variant(&unknown.word, unknown.allowed))
+}
 
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -51,7 +67,8 @@ macro_rules! words {
             type Err = UnknownWord;
 
             fn from_str(word: &str) -> Result<Self, UnknownWord> {
-                let known = Self::ALL.iter().copied().find(|known| known.as_str() == word);
+                let is_it = |known: &Self| known.as_str().eq_ignore_ascii_case(word);
+                let known = Self::ALL.iter().copied().find(is_it);
                 known.ok_or_else(|| UnknownWord { word: word.to_owned(), allowed: Self::WORDS })
             }
         }
@@ -65,9 +82,11 @@ mod running;
 pub use self::definitions::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, ChannelKind, DstGap, DstOverlap, FireNote,
     HandlerType, JobChange, JobSort, JobStatus, JobType, MisfirePolicy, Occasion, OverlapPolicy, Scope,
+    SettingOrigin,
 };
 pub use self::operations::{
-    DeliveryStatus, EndReason, EventType, LeaderState, MessageKind, ResetReason, WorkerStatus,
+    DeliveryStatus, EndReason, EventType, LeaderState, MessageKind, ResetReason, SchedulerStatus,
+    WorkerStatus,
 };
 pub use self::running::{
     AttemptFilter, AttemptStatus, CancelState, DeadLetterChoice, DeadLetterState, RunFilter, RunStatus,
@@ -87,6 +106,16 @@ mod tests {
         for policy in MisfirePolicy::ALL {
             assert_eq!(serde_json::from_value::<MisfirePolicy>(policy.as_str().into()).unwrap(), *policy);
         }
+    }
+
+    #[test]
+    fn parameters_take_a_word_in_any_case() {
+        assert_eq!("Timed_Out".parse(), Ok(RunFilter::TimedOut));
+        let parameter = |word: &str| any_case::<RunFilter, _>(serde_json::Value::from(word));
+        assert_eq!(parameter("FAILING").unwrap(), Some(RunFilter::Failing));
+        let refused = parameter("PENDING").unwrap_err().to_string();
+        assert!(refused.contains("`waiting`") && refused.contains("PENDING"), "{refused}");
+        assert!(serde_json::from_value::<RunFilter>("FAILING".into()).is_err(), "a body has the exact word");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod access;
 mod answer;
 mod definitions;
 mod enums;
+mod instants;
 mod operations;
 mod plain_errors;
 mod query;
@@ -14,9 +15,10 @@ pub use crate::enums::{
     AfterCondition, AfterMode, AttemptFilter, AttemptStatus, BackoffType, CalendarRoll, CancelState,
     ChannelKind, DeadLetterChoice, DeadLetterState, DeliveryStatus, DstGap, DstOverlap, EndReason, EventType,
     FireNote, HandlerType, JobChange, JobSort, JobStatus, JobType, LeaderState, MessageKind, MisfirePolicy,
-    Occasion, OverlapPolicy, ResetReason, RunFilter, RunStatus, Scope, StuckReason, TimeSort, UnknownWord,
-    WorkerStatus,
+    Occasion, OverlapPolicy, ResetReason, RunFilter, RunStatus, SchedulerStatus, Scope, SettingOrigin,
+    StuckReason, TimeSort, UnknownWord, WorkerStatus,
 };
+pub use crate::instants::instant_text;
 pub use crate::plain_errors::{PlainError, plain_error};
 pub use access::identity::{
     ApiKey, ApiKeyPatch, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, OwnSession, PasswordChange,
@@ -25,6 +27,7 @@ pub use access::identity::{
 pub use access::quota::{QuotaUse, Quotas, QuotasPatch, Usage};
 pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
 pub use definitions::calendar::{Calendar, CalendarChoice, CalendarSpec};
+pub use definitions::effective::{EffectiveName, EffectiveNumber, EffectiveSettings};
 pub use definitions::function::Function;
 pub use definitions::job::{
     FieldChange, Job, JobDeleted, JobVersion, PauseRequest, RestoreRequest, RollbackRequest,
@@ -38,10 +41,10 @@ pub use definitions::notification::{
 pub use definitions::preview::{
     DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest,
 };
-pub use definitions::project::{DeleteProjectQuery, Project, ProjectDeleted, ProjectSpec};
+pub use definitions::project::{DeleteProjectQuery, Project, ProjectDefinition, ProjectDeleted, ProjectSpec};
 pub use definitions::queue::{Queue, QueueDefinition, QueueSpec, Rate};
 pub use definitions::secret::{
-    DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret,
+    DeleteSecretQuery, Secret, SecretQuery, SecretReference, SecretSpec, SecretsRotated, UnreadableSecret,
 };
 pub use definitions::template::{
     InstantiateRequest, MadeFrom, ParameterSpec, ParameterType, Template, TemplateSpec,
@@ -49,16 +52,16 @@ pub use definitions::template::{
 pub use operations::audit::{AuditEvent, AuditQuery};
 pub use operations::event::{Event, EventStreamQuery, EventsQuery, StreamMessage};
 pub use operations::fleet::{
-    QuarantinedJob, QueueStatus, SchedulerInstance, Status, StepDownRequest, Worker,
+    DueJob, QuarantinedJob, QueueStatus, SchedulerInstance, Status, StepDownRequest, Worker, WorkerRun,
 };
-pub use operations::health::{Health, HealthComponent, HealthState, Metrics, MetricsQuery};
+pub use operations::health::{Health, HealthComponent, HealthState, Index, Metrics, MetricsQuery};
 pub use query::{
     ApplyQuery, AttemptsQuery, ExportQuery, FunctionsQuery, Include, JobAttemptsQuery, JobRunsQuery,
     JobsQuery, PageQuery, QueuesQuery, RunsQuery, WorkersQuery,
 };
 pub use running::command::{Cancelled, JobCancelled, ReasonRequest};
 pub use running::dead_letter::{
-    DeadLetter, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, RefusedCount,
+    DeadLetter, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, RefusedCount, RetriedDeadLetter,
 };
 pub use running::explain::{
     BlockingRun, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedFires, ExplainedPause,

@@ -75,7 +75,7 @@ pub struct JobsQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_prefix: Option<String>,
     /// Only jobs in this state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub status: Option<JobStatus>,
     /// Only jobs of this task function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,16 +87,16 @@ pub struct JobsQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// Only jobs with this kind of schedule.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub job_type: Option<JobType>,
     /// Only those whose latest finished run ended so; `failing` for every kind of failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub last_status: Option<RunFilter>,
     /// Only jobs of this template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
     /// Order; `name` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub sort: Option<JobSort>,
     /// Return the number of all items, up to 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +121,7 @@ pub struct FunctionsQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// Only functions of this handler type.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub handler_type: Option<HandlerType>,
     /// Only active ones (`true`) or inactive ones (`false`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,7 +159,7 @@ pub struct QueuesQuery {
 #[serde(deny_unknown_fields)]
 pub struct WorkersQuery {
     /// Only runs with this status.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub status: Option<WorkerStatus>,
     /// Only workers that serve this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -181,7 +181,7 @@ pub struct RunsQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
     /// Only in this state; `failing` for every kind of failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub status: Option<RunFilter>,
     /// Only of jobs that run the task function with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,11 +195,11 @@ pub struct RunsQuery {
     /// Only runs whose last claim is by this worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<Uuid>,
-    /// Only runs of this source: `scheduler`, `manual`, `api`, `retry`, `dependency` or `backfill`.
+    /// Only runs of this source: `scheduler`, `manual`, `api`, `retry` or `dependency`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
     /// Order; newest first when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
     /// Only runs created at this instant or later: RFC 3339, a wall-clock time in UTC, or a
     /// distance from now such as `-2h`.
@@ -231,7 +231,7 @@ pub struct AttemptsQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Uuid>,
     /// Only those with this outcome; `failing` for every kind of failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub status: Option<AttemptFilter>,
     /// Only of jobs that run the task function with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -246,7 +246,7 @@ pub struct AttemptsQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
     /// Order, by their claim, shortly before their start; newest first when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
     /// Only attempts that started at this instant or later, in the forms of [`RunsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -271,7 +271,7 @@ pub struct AttemptsQuery {
 #[serde(deny_unknown_fields)]
 pub struct JobRunsQuery {
     /// Only in this state; `failing` for every kind of failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub status: Option<RunFilter>,
     /// Only runs of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -279,11 +279,11 @@ pub struct JobRunsQuery {
     /// Only runs whose last claim is by this worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<Uuid>,
-    /// Only runs of this source: `scheduler`, `manual`, `api`, `retry`, `dependency` or `backfill`.
+    /// Only runs of this source: `scheduler`, `manual`, `api`, `retry` or `dependency`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
     /// Order; newest first when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
     /// As in [`RunsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -307,7 +307,7 @@ pub struct JobRunsQuery {
 #[serde(deny_unknown_fields)]
 pub struct JobAttemptsQuery {
     /// Only those with this outcome; `failing` for every kind of failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub status: Option<AttemptFilter>,
     /// Only attempts of this worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -316,7 +316,7 @@ pub struct JobAttemptsQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
     /// Order, by their claim, shortly before their start; newest first when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
     /// As in [`AttemptsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -42,6 +42,8 @@ const SECTIONS: &[(&str, &str, &str)] = &[
         "Calendars",
         "Items of `calendars`; the forms of days and times: [schedules](../guide/schedules.md).",
     ),
+    ("ProjectDefinition", "Projects", "Items of `projects`."),
+    ("SecretReference", "Secrets", "Items of `secrets`; see [secrets](../guide/secrets.md)."),
     ("TemplateSpec", "Templates", "Items of `templates`; see [templates](../guide/templates.md)."),
     ("ParameterSpec", "Parameters of a template", "Values of `parameters` of a template."),
     (

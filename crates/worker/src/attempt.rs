@@ -13,3 +13,4 @@ pub(crate) mod secrets;
 pub(crate) mod slot;
 pub(crate) mod stops;
 pub(crate) mod trace;
+pub(crate) mod upstream;

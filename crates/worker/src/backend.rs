@@ -13,7 +13,7 @@ use sched_model::connection::migrations::SchemaError;
 use sched_model::connection::{notify, startup};
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, WorkerId};
 use sched_model::recovery::lost_attempts::{self, Losses, Recoverer, Recovery};
-use sched_model::running::{attempts, job_counters, live_output, workers};
+use sched_model::running::{attempts, job_counters, live_output, upstream, workers};
 use sched_model::{Database, definitions};
 
 pub(crate) use sched_model::DbError;
@@ -48,7 +48,7 @@ impl Backend {
     }
 
     pub(crate) async fn wait_until_usable(&self) -> Result<(), SchemaError> {
-        startup::wait_until_usable(&self.database).await
+        startup::wait_until_usable_for_runs(&self.database).await
     }
 
     /// Never returns. A worker that loses a notification finds its work by polling.
@@ -143,6 +143,15 @@ impl Backend {
         names: &[String],
     ) -> Result<Vec<SealedSecret>, DbError> {
         definitions::secrets::of_attempt(&mut *self.database.conn().await?, tenant, job, names).await
+    }
+
+    /// The run that a dependent run follows.
+    pub(crate) async fn upstream(
+        &self,
+        tenant: TenantId,
+        run: DispatchId,
+    ) -> Result<Option<upstream::Upstream>, DbError> {
+        upstream::of_run(&*self.database.conn().await?, tenant, run).await
     }
 
     /// Ends the attempts of dead workers, without a leader; also returns the number of living

@@ -7,6 +7,7 @@
 mod archive;
 mod backup;
 mod delivery_failure;
+pub(crate) mod enabling;
 mod mail;
 mod notify;
 mod registrations;

@@ -134,9 +134,9 @@ pub const SETTINGS: &[Setting] = &[
         "max-retry-attempts",
         "MAX_RETRY_ATTEMPTS",
         "COUNT",
-        "Maximum attempts per run of jobs without a retry policy",
+        "Attempts in all of jobs without a retry policy",
     )
-    .default("3"),
+    .default("1"),
 ];
 
 /// The settings of built-in jobs.

@@ -26,7 +26,7 @@ use crate::attempt::counters::Counters;
 use crate::attempt::live::{self, LiveBuffer};
 use crate::attempt::secrets::{self, KeysError};
 use crate::backend::{self, Backend, Hint};
-use crate::built_in::System;
+use crate::built_in::{System, enabling};
 use crate::claiming::prefetch::Prefetch;
 use crate::completion::{self, Completer};
 use crate::config::Config;
@@ -118,6 +118,7 @@ pub(crate) async fn run(
     let status = WorkerStatus { config: config.clone(), phase: phase_seen, counters: counters.clone() };
     let health = HealthState::new(&context.program, Arc::new(status), context.metrics.clone());
     let health = HealthServer::bind(&config.health, health).map_err(StartError::from)?;
+    let health_addr = health.addr();
     let settings = ProcessSettings {
         temp_root: config.temp_dir.clone(),
         inherited: std::env::vars_os().collect(),
@@ -157,6 +158,7 @@ pub(crate) async fn run(
     let mut listeners = TaskGroup::new();
     let token = listeners.token();
     listeners.spawn("health", health.run(token));
+    context.service.ready(format_args!("waiting for the database; health on {health_addr}"));
     let stop = context.shutdown.soft.clone();
     let is_usable = tokio::select! {
         usable = backend.wait_until_usable() => usable.map(|()| true).map_err(StartError::from),
@@ -165,6 +167,8 @@ pub(crate) async fn run(
 
     if is_usable {
         phase.send_replace(Phase::Running);
+        let queues = config.queues.join(", ");
+        context.service.status(format_args!("serves {queues}; health on {health_addr}"));
         let wake = Arc::new(Notify::new());
         let count_of_slots = usize::try_from(config.concurrency).unwrap_or(1);
         let slots = Arc::new(Semaphore::new(count_of_slots));
@@ -177,6 +181,11 @@ pub(crate) async fn run(
         listeners.spawn("tidy", clean_up(handlers.clone(), listeners.token()));
         let period = search_period(config.lease.duration());
         listeners.spawn("dead_workers", clean_up_dead_workers(handlers.clone(), period, listeners.token()));
+        let configured = enabling::configured(&config.system, &config.queues);
+        if !configured.is_empty() {
+            let enabling = enabling::run(database.clone(), configured, listeners.token());
+            listeners.spawn("built_in_jobs", enabling);
+        }
         let live_buffer = Arc::new(LiveBuffer::default());
         listeners.spawn(
             "live",
@@ -202,6 +211,7 @@ pub(crate) async fn run(
             meters: Meters::new(),
             traces: context.traces,
             tracker,
+            service: context.service.clone(),
         };
         let mut workers = vec![worker];
         while let Some(first) = workers.first().filter(|_| workers.len() < count) {

@@ -22,7 +22,7 @@ mod shortage;
 mod storable;
 
 pub use capture::CapturedOutput;
-pub use execution::Execution;
+pub use execution::{Execution, RunDetails, Upstream};
 pub use handler::{Handler, Handlers};
 pub use live::{Live, LiveEvent};
 pub use report::{ErrorClass, Outcome, Report, RetryHint};

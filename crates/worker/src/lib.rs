@@ -22,6 +22,7 @@ pub use builder::{BuildError, Builder, Worker};
 pub use config::Config;
 pub use daemon::StartError;
 pub use handlers::native::{Ctx, HandlerError, SecretNotNamed};
+pub use handlers::{RunDetails, Upstream};
 pub use session::UnfinishedWork;
 /// The type of [`Ctx::cancellation`] and [`testing::TestRun::cancelled_by`].
 pub use tokio_util::sync::CancellationToken;

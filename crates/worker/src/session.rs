@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sched_model::domain::ids::WorkerId;
 use sched_model::domain::secret::SecretKeys;
+use sched_runtime::service_manager::ServiceManager;
 use sched_runtime::traces::Traces;
 use sched_runtime::tracker::Tracker;
 use tokio::sync::{Notify, Semaphore, watch};
@@ -59,6 +60,7 @@ pub(crate) struct Worker {
     pub(crate) traces: Traces,
     /// Receives failed runs, if the operator enables it.
     pub(crate) tracker: Tracker,
+    pub(crate) service: ServiceManager,
 }
 
 #[derive(Debug, Clone)]

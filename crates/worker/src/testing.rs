@@ -32,7 +32,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::handlers::native::{Ctx, HandlerError, NativeHandler, RegisterError, Registry};
-use crate::handlers::{Execution, Live, LiveEvent, Outcome, Report, RetryHint, Secrets};
+use crate::handlers::{
+    Execution, Live, LiveEvent, Outcome, Report, RetryHint, RunDetails, Secrets, Upstream,
+};
 
 const NAME: &str = "handler";
 const MOST_EVENTS: usize = 100_000;
@@ -143,10 +145,24 @@ impl TestRun {
         self
     }
 
+    /// Sets the details of a run of a function with `context: true`.
+    #[must_use]
+    pub fn details(mut self, details: RunDetails) -> Self {
+        self.execution.details = Some(Box::new(details));
+        self
+    }
+
     /// Sets the idempotency key; the default is the id of the run.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.execution.idempotency_key = key.into();
+        self
+    }
+
+    /// Sets the run that this run follows, as if a dependency had caused it.
+    #[must_use]
+    pub fn upstream(mut self, upstream: Upstream) -> Self {
+        self.execution.upstream = Some(Box::new(upstream));
         self
     }
 
@@ -222,6 +238,7 @@ pub(crate) fn execution() -> Execution {
     Execution {
         run_id,
         tenant_id: Uuid::new_v4(),
+        project_id: None,
         job_id: Uuid::new_v4(),
         attempt_id: Uuid::new_v4(),
         job_name: "test".to_owned(),
@@ -229,6 +246,8 @@ pub(crate) fn execution() -> Execution {
         fire_time: DateTime::UNIX_EPOCH,
         lateness_ms: 0,
         catch_up: false,
+        trigger: "api",
+        details: None,
         idempotency_key: run_id.to_string(),
         args: json!({}),
         timeout: Duration::from_secs(60),
@@ -236,5 +255,6 @@ pub(crate) fn execution() -> Execution {
         handler_config: Value::Null,
         live: Live::detached(),
         secrets: Secrets::default(),
+        upstream: None,
     }
 }

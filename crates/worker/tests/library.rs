@@ -9,6 +9,7 @@ use std::time::Duration;
 use sched_runtime::config::{self, MapSource};
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::ExitError;
+use sched_runtime::service_manager::ServiceManager;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_runtime::telemetry;
@@ -17,7 +18,7 @@ use sched_runtime::tracker::Tracker;
 use sched_worker::{Builder, Config, Ctx, HandlerError, PROGRAM, Worker};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use test_support::{Fixture, wait_for};
+use test_support::{Fixture, Login, wait_for};
 use tokio::sync::Notify;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,13 +31,14 @@ struct RunningWorker {
 
 impl RunningWorker {
     async fn start(builder: Builder) -> Self {
-        let mut worker = Self { fixture: Fixture::bare().await, shutdown: Shutdown::new(), task: None };
+        let mut worker = Self { fixture: Fixture::installed().await, shutdown: Shutdown::new(), task: None };
         let context = Context {
             program: PROGRAM,
             shutdown: worker.shutdown.clone(),
             metrics: telemetry::metrics_recorder().unwrap(),
             traces: Traces::default(),
             tracker: Tracker::default(),
+            service: ServiceManager::default(),
         };
         let run = builder.build().unwrap().run(worker.config(), context);
         worker.task = Some(spawn_owned("worker", run));
@@ -44,13 +46,15 @@ impl RunningWorker {
     }
 
     fn config(&self) -> Config {
+        let url = self.fixture.db.url_of(Login::Worker);
         let settings = [
-            ("DATABASE_URL", self.fixture.db.url()),
+            ("DATABASE_URL", url.as_str()),
             ("HEALTH_PORT", "0"),
             ("WORKER_OFFLINE_THRESHOLD", "2s"),
             ("WORKER_HEARTBEAT_INTERVAL", "200ms"),
             ("WORKER_MAX_POLL_INTERVAL", "1s"),
             ("WORKER_DRAIN_TIMEOUT", "200ms"),
+            ("MAX_RETRY_ATTEMPTS", "3"),
         ];
         let source: MapSource = settings.into_iter().collect();
         let mut values =

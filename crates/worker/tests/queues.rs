@@ -8,6 +8,7 @@ use sched_model::domain::ids::JobId;
 use sched_runtime::config::{self, MapSource};
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::ExitError;
+use sched_runtime::service_manager::ServiceManager;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_runtime::telemetry;
@@ -15,7 +16,7 @@ use sched_runtime::traces::Traces;
 use sched_runtime::tracker::Tracker;
 use sched_worker::{Builder, Config, Ctx, HandlerError, PROGRAM, Worker};
 use serde_json::{Value, json};
-use test_support::Fixture;
+use test_support::{Fixture, Login};
 
 struct Workers {
     fixture: Fixture,
@@ -26,7 +27,7 @@ struct Workers {
 
 impl Workers {
     async fn new() -> Self {
-        let fixture = Fixture::bare().await;
+        let fixture = Fixture::installed().await;
         fixture.function("noop").native("noop").save().await;
         let job = fixture.job("noop").manual().save().await.id;
         Self { fixture, job, shutdown: Shutdown::new(), running: Vec::new() }
@@ -39,8 +40,9 @@ impl Workers {
     }
 
     fn start(&mut self, builder: Builder, settings: &[(&str, &str)]) {
+        let url = self.fixture.db.url_of(Login::Worker);
         let fixed = [
-            ("DATABASE_URL", self.fixture.db.url()),
+            ("DATABASE_URL", url.as_str()),
             ("HEALTH_PORT", "0"),
             ("WORKER_POLL_INTERVAL", "100ms"),
             ("WORKER_MAX_POLL_INTERVAL", "500ms"),
@@ -56,6 +58,7 @@ impl Workers {
             metrics: telemetry::metrics_recorder().unwrap(),
             traces: Traces::default(),
             tracker: Tracker::default(),
+            service: ServiceManager::default(),
         };
         self.running.push(spawn_owned("worker", builder.build().unwrap().run(config, context)));
     }

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use devdb::{Cluster, OpenOptions, Status, StopMode};
-use sched_model::{Database, DatabaseSettings, connection::migrations};
 use test_support::Client;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
@@ -40,21 +39,40 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Creates a folder with a migrated database, on its own disk if mounting is allowed.
+    /// Creates a folder with a database as documented ([`TestDatabase::installed`]), on its own disk
+    /// if mounting is allowed.
+    ///
+    /// [`TestDatabase::installed`]: test_support::TestDatabase::installed
     pub(crate) async fn open(
         into: &Path,
         may_mount: bool,
         settings: &'static [&'static str],
     ) -> anyhow::Result<Self> {
-        let workspace = Self::open_empty(into, may_mount, settings).await?;
-        let database = Database::new(&DatabaseSettings::new(&workspace.url, "chaos"))?;
-        migrations::up(&database).await.context("failed to migrate")?;
-        database.close();
+        let workspace = Self::start_server(into, may_mount, settings).await?;
+        let installed = test_support::install(&workspace.admin().await?, DATABASE).await;
+        installed.map_err(|error| anyhow::anyhow!("failed to install: {error}"))?;
         Ok(workspace)
     }
 
-    /// Like [`Self::open`], without a schema.
+    /// Like [`Self::open`], without a schema, and owned by the superuser.
     pub(crate) async fn open_empty(
+        into: &Path,
+        may_mount: bool,
+        settings: &'static [&'static str],
+    ) -> anyhow::Result<Self> {
+        let workspace = Self::start_server(into, may_mount, settings).await?;
+        let create = format!("CREATE DATABASE {DATABASE}");
+        fault_proxy::connect(&workspace.admin().await?).await?.batch_execute(&create).await?;
+        Ok(workspace)
+    }
+
+    /// The URL of the database `postgres`.
+    async fn admin(&self) -> anyhow::Result<String> {
+        let cluster = self.cluster.lock().await;
+        Ok(cluster.as_ref().context("the server was stopped")?.url("postgres"))
+    }
+
+    async fn start_server(
         into: &Path,
         may_mount: bool,
         settings: &'static [&'static str],
@@ -76,8 +94,7 @@ impl Workspace {
         let options = options(&disk, settings);
         let cluster =
             spawn_blocking(move || Cluster::open(options)).await?.context("failed to start PostgreSQL")?;
-        let (admin, url) = (cluster.url("postgres"), cluster.url(DATABASE));
-        fault_proxy::connect(&admin).await?.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await?;
+        let url = cluster.url(DATABASE);
         Ok(Self {
             folder,
             disk,

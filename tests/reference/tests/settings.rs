@@ -27,7 +27,7 @@ fn default(setting: &Setting, daemons: &[&Daemon]) -> String {
     if defaults.windows(2).all(|pair| pair[0] == pair[1]) {
         return shown(defaults[0]);
     }
-    let each = daemons.iter().zip(defaults);
+    let each = daemons.iter().zip(defaults).filter(|(_, value)| value.is_some());
     each.map(|(daemon, value)| format!("{} ({})", shown(value), daemon.program.name))
         .collect::<Vec<_>>()
         .join(", ")

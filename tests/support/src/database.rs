@@ -3,6 +3,9 @@
 //! Each is a copy of a template, which the first test migrates; an advisory lock blocks the other
 //! tests until then. The template gets its final name when it is complete, so a crash during the
 //! migration leaves no incomplete template. The end of a test drops its copy, even after a panic.
+//!
+//! There are two templates. In one the superuser owns the tables, as in `schedctl dev`. The other is
+//! an installation as documented, with an owner and a [`Login`] per daemon.
 
 use std::{error::Error, thread};
 
@@ -12,8 +15,10 @@ use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
 use crate::cluster::admin_url;
+use crate::login::{self, Login};
 
 const TEMPLATE: &str = "sched_template";
+const INSTALLED_TEMPLATE: &str = "sched_installed_template";
 /// Advisory lock for the creation of the template: "test" in ASCII.
 const TEMPLATE_LOCK: i64 = 0x74_65_73_74;
 
@@ -35,15 +40,22 @@ impl TestDatabase {
     /// If there is no server or the migrations fail.
     pub async fn new() -> Self {
         static TEMPLATE_MADE: OnceCell<()> = OnceCell::const_new();
-        TEMPLATE_MADE
-            .get_or_init(|| async {
-                blocking(make_template)
-                    .await
-                    .unwrap_or_else(|error| panic!("no template: {}", causes(&*error)));
-            })
-            .await;
+        TEMPLATE_MADE.get_or_init(|| make_template(TEMPLATE, Owner::Superuser)).await;
         // Copying files is faster than logging pages while nothing is synced to disk.
         Self::create(&format!("TEMPLATE {TEMPLATE} STRATEGY file_copy")).await
+    }
+
+    /// As [`Self::new`], with an owner that is not a superuser and the logins of the daemons.
+    /// [`Self::url`] is that of the superuser.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::new`].
+    pub async fn installed() -> Self {
+        static TEMPLATE_MADE: OnceCell<()> = OnceCell::const_new();
+        TEMPLATE_MADE.get_or_init(|| make_template(INSTALLED_TEMPLATE, Owner::Login)).await;
+        let owner = Login::Owner.name();
+        Self::create(&format!("OWNER {owner} TEMPLATE {INSTALLED_TEMPLATE} STRATEGY file_copy")).await
     }
 
     /// A database without a schema.
@@ -64,16 +76,13 @@ impl TestDatabase {
         Self { url: url_of(admin, &name), name, is_on_shared_server: true }
     }
 
-    /// A database with the whole schema on the test's own server, which removes the database.
+    /// A database as [`Self::installed`] on the test's own server, which removes the database.
     pub(crate) async fn on_own_server(admin: String) -> Self {
         let name = "sched".to_owned();
         let url = url_of(&admin, &name);
         let made = blocking({
-            let (statement, url) = (format!("CREATE DATABASE {name}"), url.clone());
-            move || -> Result<(), AnyError> {
-                execute(&admin, &statement)?;
-                runtime()?.block_on(migrate(url))
-            }
+            let name = name.clone();
+            move || -> Result<(), AnyError> { runtime()?.block_on(install(&admin, &name)) }
         });
         made.await.unwrap_or_else(|error| panic!("cannot create {name}: {}", causes(&*error)));
         Self { name, url, is_on_shared_server: false }
@@ -86,6 +95,12 @@ impl TestDatabase {
 
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The URL of a login of [`Self::installed`].
+    #[must_use]
+    pub fn url_of(&self, login: Login) -> String {
+        login.in_url(&self.url)
     }
 
     pub fn name(&self) -> &str {
@@ -129,28 +144,55 @@ impl Drop for TestDatabase {
     }
 }
 
-/// Creates the template if the server has none.
-fn make_template() -> Result<(), AnyError> {
+/// Which role owns the tables of a template.
+#[derive(Clone, Copy, Debug)]
+enum Owner {
+    Superuser,
+    Login,
+}
+
+async fn make_template(name: &'static str, owner: Owner) {
+    let made =
+        blocking(move || -> Result<(), AnyError> { runtime()?.block_on(make_missing_template(name, owner)) });
+    made.await.unwrap_or_else(|error| panic!("no template: {}", causes(&*error)));
+}
+
+async fn make_missing_template(name: &str, owner: Owner) -> Result<(), AnyError> {
     let admin = admin_url();
-    let runtime = runtime()?;
-    runtime.block_on(async {
-        let client = connect(admin).await?;
-        client.batch_execute(&format!("SELECT pg_advisory_lock({TEMPLATE_LOCK})")).await?;
-        let exists = client.query_opt("SELECT FROM pg_database WHERE datname = $1", &[&TEMPLATE]).await?;
-        if exists.is_some() {
-            return Ok(());
+    let client = connect(admin).await?;
+    client.batch_execute(&format!("SELECT pg_advisory_lock({TEMPLATE_LOCK})")).await?;
+    let exists = client.query_opt("SELECT FROM pg_database WHERE datname = $1", &[&name]).await?;
+    if exists.is_some() {
+        return Ok(());
+    }
+    let new = format!("{name}_new");
+    client.batch_execute(&format!("DROP DATABASE IF EXISTS {new} WITH (FORCE)")).await?;
+    match owner {
+        Owner::Login => install(admin, &new).await?,
+        Owner::Superuser => {
+            client.batch_execute(&format!("CREATE DATABASE {new}")).await?;
+            migrate(url_of(admin, &new)).await?;
         }
-        let new = format!("{TEMPLATE}_new");
-        client.batch_execute(&format!("DROP DATABASE IF EXISTS {new} WITH (FORCE)")).await?;
-        client.batch_execute(&format!("CREATE DATABASE {new}")).await?;
-        migrate(url_of(admin, &new)).await?;
-        client.batch_execute(&format!("ALTER DATABASE {new} RENAME TO {TEMPLATE}")).await?;
-        Ok(())
-    })
+    }
+    client.batch_execute(&format!("ALTER DATABASE {new} RENAME TO {name}")).await?;
+    Ok(())
+}
+
+/// Creates a database as [`TestDatabase::installed`]: the roles, the logins and the whole schema.
+/// `admin` is the URL of a superuser.
+///
+/// # Errors
+///
+/// If the server rejects a statement.
+pub async fn install(admin: &str, name: &str) -> Result<(), AnyError> {
+    let client = connect(admin).await?;
+    client.batch_execute(login::CREATE).await?;
+    client.batch_execute(&format!("CREATE DATABASE {name} OWNER {}", Login::Owner.name())).await?;
+    migrate(Login::Owner.in_url(&url_of(admin, name))).await
 }
 
 /// The end of the separate runtime closes every connection: a template must have none.
-pub(crate) async fn migrate(url: String) -> Result<(), AnyError> {
+async fn migrate(url: String) -> Result<(), AnyError> {
     blocking(move || -> Result<(), AnyError> {
         runtime()?
             .block_on(async { migrations::up(&database_at(&url)?).await.map(drop).map_err(AnyError::from) })

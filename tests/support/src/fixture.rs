@@ -65,6 +65,11 @@ impl Fixture {
         Self::on(TestDatabase::new().await).await
     }
 
+    /// As [`Self::bare`], on a [`TestDatabase::installed`].
+    pub async fn installed() -> Self {
+        Self::on(TestDatabase::installed().await).await
+    }
+
     /// Uses an existing database, without inserting rows.
     pub async fn on(db: TestDatabase) -> Self {
         Self { database: db.database(), client: db.client().await, db }

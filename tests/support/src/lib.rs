@@ -5,6 +5,7 @@ mod database;
 pub mod fixture;
 pub mod http;
 pub mod identity;
+mod login;
 mod pair;
 mod pooler;
 mod ports;
@@ -16,8 +17,9 @@ mod state;
 mod wait;
 
 pub use cluster::{URL_VARIABLE, server_program, throw_away};
-pub use database::{AnyError, TestDatabase, connect};
+pub use database::{AnyError, TestDatabase, connect, install};
 pub use fixture::Fixture;
+pub use login::Login;
 pub use pair::Pair;
 pub use pooler::Pooler;
 pub use ports::free_port;

@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail, ensure};
 use devdb::{Cluster, OpenOptions, REPLICATED, Status, StopMode};
 use tokio_postgres::Client;
 
-use crate::database::{TestDatabase, connect, migrate};
+use crate::database::{TestDatabase, connect, install};
 
 const STANDBY: &str = "standby";
 const LIMIT: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Starts the first server in `folder`, with a migrated database.
+    /// Starts the first server in `folder`, with a database as [`TestDatabase::installed`].
     ///
     /// # Errors
     ///
@@ -39,8 +39,8 @@ impl Pair {
         let options = options(&folder.join("one"));
         let primary = blocking(move || Cluster::open(options)).await?;
         let (admin, primary_url) = (primary.url("postgres"), primary.url(database));
-        sql(&admin).await?.batch_execute(&format!("CREATE DATABASE {database}")).await?;
-        migrate(primary_url.clone()).await.map_err(|error| anyhow::anyhow!("cannot migrate: {error}"))?;
+        let installed = install(&admin, database).await;
+        installed.map_err(|error| anyhow::anyhow!("cannot install: {error}"))?;
         Ok(Self {
             folder: folder.to_owned(),
             primary: Some(primary),

@@ -14,6 +14,8 @@ use tempfile::TempDir;
 use crate::{Launch, Process, Proxy, free_port, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The server trusts its socket, so no login has a password.
+const USERS: &str = "\"postgres\" \"\"\n\"sched\" \"\"\n\"sched_web\" \"\"\n\"sched_work\" \"\"\n";
 
 #[derive(Debug)]
 pub struct Pooler {
@@ -40,9 +42,11 @@ impl Pooler {
         let proxy = Proxy::before(url).await;
         let port = free_port().unwrap_or_else(|error| panic!("no port for pgbouncer: {error}"));
         let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("no folder for pgbouncer: {error}"));
-        let (settings, at, database) = settings(proxy.url(), port, mode);
+        let users = folder.path().join("users.txt");
+        let (settings, at, database) = settings(proxy.url(), &users, (port, mode));
         let file = folder.path().join("pgbouncer.ini");
         let written = fs::write(&file, settings)
+            .and_then(|()| fs::write(&users, USERS))
             .and_then(|()| fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)));
         written.unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
         let launch = Process::at(program);
@@ -86,15 +90,16 @@ async fn listening(mut process: Process, at: SocketAddr) -> Process {
     process
 }
 
-fn settings(url: &str, port: u16, mode: &str) -> (String, SocketAddr, String) {
+fn settings(url: &str, users: &Path, (port, mode): (u16, &str)) -> (String, SocketAddr, String) {
     let at = SocketAddr::from(([127, 0, 0, 1], port));
     let server: tokio_postgres::Config = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));
     let server_port = server.get_ports().first().copied().unwrap_or_default();
     let name = server.get_dbname().unwrap_or_default().to_owned();
     let settings = format!(
-        "[databases]\n{name} = host=127.0.0.1 port={server_port} dbname={name} user=postgres\n\
-         [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
-         pool_mode = {mode}\ndefault_pool_size = 60\nmax_client_conn = 200\nserver_login_retry = 1\n"
+        "[databases]\n{name} = host=127.0.0.1 port={server_port} dbname={name}\n\
+         [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {users}\n\
+         pool_mode = {mode}\ndefault_pool_size = 60\nmax_client_conn = 200\nserver_login_retry = 1\n",
+        users = users.display()
     );
     (settings, at, name)
 }

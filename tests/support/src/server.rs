@@ -27,7 +27,7 @@ impl OwnServer {
         .await
     }
 
-    /// A migrated database, which stays until the server is removed.
+    /// A database as [`TestDatabase::installed`], which stays until the server is removed.
     ///
     /// # Panics
     ///
@@ -35,6 +35,27 @@ impl OwnServer {
     pub async fn database(&self) -> TestDatabase {
         let Some(cluster) = &self.cluster else { panic!("the server is not running") };
         TestDatabase::on_own_server(cluster.url("postgres")).await
+    }
+
+    /// The URL of a superuser, to a database that may be missing.
+    ///
+    /// # Panics
+    ///
+    /// If the server is not running.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        let Some(cluster) = &self.cluster else { panic!("the server is not running") };
+        cluster.url(database)
+    }
+
+    /// An existing database, which stays until the server is removed.
+    ///
+    /// # Panics
+    ///
+    /// If the server is not running.
+    #[must_use]
+    pub fn existing(&self, database: &str) -> TestDatabase {
+        TestDatabase::reached_by(self.url(database), database)
     }
 
     /// Crashes the server (`stop -m immediate`), restarts it and waits until it accepts

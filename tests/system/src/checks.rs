@@ -104,8 +104,10 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
         checked: "SELECT count(*) FROM job_dispatch",
         broken: "SELECT d.id FROM job_dispatch d
          LEFT JOIN (SELECT dispatch_id, count(*) AS n, count(DISTINCT attempt) AS numbers, min(attempt) AS first, max(attempt) AS last FROM
-                    (SELECT dispatch_id, attempt FROM job_execution_log UNION ALL SELECT dispatch_id, attempt FROM maintenance.job_execution_log) a
-                    GROUP BY 1) l ON l.dispatch_id = d.id
+                    -- The record of an expired run is no attempt.
+                    (SELECT dispatch_id, attempt, status FROM job_execution_log
+                     UNION ALL SELECT dispatch_id, attempt, status FROM maintenance.job_execution_log) a
+                    WHERE status <> 'EXPIRED' GROUP BY 1) l ON l.dispatch_id = d.id
          WHERE (l.n, l.numbers, l.first) IS DISTINCT FROM (l.last, l.last, CASE WHEN l.n > 0 THEN 1 END)
             OR coalesce(l.n, 0) <> d.attempt - (d.status = 'IN_PROGRESS')::integer",
     },
@@ -194,7 +196,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
                 UNION ALL SELECT dispatch_id, status, attempt FROM maintenance.job_execution_log) a
                ORDER BY dispatch_id, attempt DESC) l ON l.dispatch_id = d.id
          WHERE d.status <> 'CANCELLED' AND (l.status, d.status) NOT IN (
-             ('COMPLETED', 'COMPLETED'), ('FAILED', 'FAILED'), ('TIMEOUT', 'TIMEOUT'), ('LOST', 'TIMEOUT'),
+             ('EXPIRED', 'FAILED'), ('COMPLETED', 'COMPLETED'), ('FAILED', 'FAILED'), ('TIMEOUT', 'TIMEOUT'), ('LOST', 'TIMEOUT'),
              ('FAILED', 'DEAD_LETTER'), ('TIMEOUT', 'DEAD_LETTER'), ('LOST', 'DEAD_LETTER'),
              ('FAILED', 'PENDING'), ('TIMEOUT', 'PENDING'), ('LOST', 'PENDING'), ('RELEASED', 'PENDING'),
              ('FAILED', 'IN_PROGRESS'), ('TIMEOUT', 'IN_PROGRESS'), ('LOST', 'IN_PROGRESS'), ('RELEASED', 'IN_PROGRESS'))",
@@ -233,7 +235,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
                UNION ALL SELECT dispatch_id, status FROM maintenance.job_execution_log) l ON l.dispatch_id = d.id
          WHERE l.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'LOST')
          GROUP BY d.id, coalesce(j.retry_policy, f.retry_policy)
-         HAVING count(*) > coalesce((coalesce(j.retry_policy, f.retry_policy)->>'max_attempts')::integer, 3)",
+         HAVING count(*) > coalesce((coalesce(j.retry_policy, f.retry_policy)->>'max_attempts')::integer, 1)",
     },
     Invariant {
         name: "9: no retry before the end of its backoff",

@@ -318,7 +318,7 @@ async fn attempts(sql: &Client) -> Attempts {
         SELECT l.dispatch_id::text, l.attempt, l.status, extract(epoch FROM e.at)::double precision, w.process_id, m.seconds
         FROM job_execution_log l LEFT JOIN ends e ON e.dispatch_id = l.dispatch_id AND e.attempt = l.attempt
         LEFT JOIN witness.workers w ON w.worker_id = l.worker_id LEFT JOIN limits m ON m.job_id = l.job_id
-        WHERE l.job_id NOT IN (SELECT id FROM scheduled_jobs WHERE scope = 'system')
+        WHERE l.job_id NOT IN (SELECT id FROM scheduled_jobs WHERE scope = 'system') AND l.status <> 'EXPIRED'
         UNION ALL SELECT d.id::text, d.attempt, d.status, NULL, w.process_id, m.seconds
         FROM job_dispatch d LEFT JOIN witness.workers w ON w.worker_id = d.worker_id LEFT JOIN limits m ON m.job_id = d.job_id
         WHERE d.status = 'IN_PROGRESS'";

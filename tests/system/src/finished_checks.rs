@@ -128,7 +128,7 @@ pub(crate) const OF_RUN: &[Invariant] = &[
                  LEFT JOIN (SELECT job_id, max(started_at) AS at
                             FROM (SELECT job_id, started_at, status, duration_ms FROM job_execution_log
                                   UNION ALL SELECT job_id, started_at, status, duration_ms FROM maintenance.job_execution_log) a
-                            WHERE status <> 'RELEASED' OR duration_ms > 0 GROUP BY 1) l ON l.job_id = j.id
+                            WHERE status <> 'EXPIRED' AND (status <> 'RELEASED' OR duration_ms > 0) GROUP BY 1) l ON l.job_id = j.id
                  WHERE j.last_run_at IS DISTINCT FROM l.at",
     },
     Invariant {
@@ -252,7 +252,8 @@ pub(crate) const OF_STREAM: &[Invariant] = &[
         name: "events: the stream has one start of each attempt, and no other start",
         checked: "SELECT count(*) FROM run_start_events",
         broken: "SELECT * FROM (
-                     SELECT dispatch_id, attempt FROM job_execution_log UNION ALL SELECT dispatch_id, attempt FROM maintenance.job_execution_log
+                     SELECT dispatch_id, attempt FROM job_execution_log WHERE status <> 'EXPIRED'
+                     UNION ALL SELECT dispatch_id, attempt FROM maintenance.job_execution_log WHERE status <> 'EXPIRED'
                      UNION ALL SELECT id, attempt FROM job_dispatch WHERE status = 'IN_PROGRESS') a
                  FULL JOIN (SELECT dispatch_id, (payload ->> 'attempt')::integer AS attempt, count(*) AS times
                             FROM run_start_events GROUP BY 1, 2) e USING (dispatch_id, attempt)
@@ -269,6 +270,7 @@ pub(crate) const OF_STREAM: &[Invariant] = &[
                                    min(payload ->> 'execution_id')::uuid AS id, min(payload ->> 'status') AS status
                             FROM run_end_events GROUP BY 1, 2) e USING (dispatch_id, attempt)
                  WHERE CASE a.status WHEN 'LOST' THEN e.times IS NOT NULL
+                                     WHEN 'EXPIRED' THEN e.times IS NOT NULL
                                      WHEN 'RELEASED' THEN e.times > 1
                                      ELSE e.times IS DISTINCT FROM 1 OR (a.id, a.status) IS DISTINCT FROM (e.id, e.status) END",
     },

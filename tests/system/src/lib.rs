@@ -1,6 +1,9 @@
 //! One installation for a test: a separate database and the real daemons, which tests start, pause
 //! and kill.
 //!
+//! It is an installation as documented: the owner of the tables is not a superuser, and each
+//! daemon has a separate login. Tests read and damage rows as the superuser.
+//!
 //! Tests create jobs through the API. They read the results with plain SQL, independent of the code
 //! under test. Dropping the installation kills every process, also after a panic.
 
@@ -29,7 +32,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use test_support::{Client, Finished, Process, TestDatabase, http, wait_for};
+use test_support::{Client, Finished, Login, Process, TestDatabase, http, wait_for};
 
 pub use effects::{Effects, Frozen};
 pub use finished::FinishedRun;
@@ -52,10 +55,10 @@ pub struct Installation {
 
 impl Installation {
     pub async fn new() -> Self {
-        Self::on(TestDatabase::new().await).await
+        Self::on(TestDatabase::installed().await).await
     }
 
-    /// Takes a database as it is, and starts no daemon.
+    /// Takes a database as it is, with the logins of [`TestDatabase::installed`], and starts no daemon.
     pub async fn on(database: TestDatabase) -> Self {
         let sql = database.client().await;
         witness::install(&sql).await;
@@ -77,8 +80,12 @@ impl Installation {
     }
 
     fn launch(&self, program: &str, settings: &[(&str, &str)]) -> test_support::Launch {
-        let launch = Process::daemon(program).env("DATABASE_URL", self.database.url());
-        settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value))
+        let login = Login::of(program);
+        let launch = Process::daemon(program).env("DATABASE_URL", self.database.url_of(login));
+        settings.iter().fold(launch, |launch, (name, value)| match *name {
+            "DATABASE_URL" => launch.env(name, login.in_url(value)),
+            name => launch.env(name, value),
+        })
     }
 
     pub async fn start_api(&mut self) {

@@ -1,5 +1,5 @@
 //! Settings by which a dry run of `reset-stuck` judges attempts. They must equal those of the
-//! schedulers, which do the real reset.
+//! schedulers, which do the real reset. Answers about jobs and functions show the default of attempts.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         "max-retry-attempts",
         "MAX_RETRY_ATTEMPTS",
         "COUNT",
-        "Attempts of runs without a retry policy, from which such a dry run predicts their end; set it as on the schedulers",
+        "Attempts in all of jobs without a retry policy, as answers and such a dry run show them; set it as on the schedulers",
     )
-    .default("3"),
+    .default("1"),
     Setting::new(
         "job-timeout-threshold",
         "JOB_TIMEOUT_THRESHOLD",

@@ -131,6 +131,7 @@ states! {
         Cancelled = Cancelled,
         Lost = Lost,
         Released = Released,
+        Expired = Expired,
     }
 }
 
@@ -168,8 +169,9 @@ filters! {
         TimedOut = Timeout,
         Cancelled = Cancelled,
         Lost = Lost,
-        Released = Released;
-        Failing = Failed | Timeout | Lost
+        Released = Released,
+        Expired = Expired;
+        Failing = Failed | Timeout | Lost | Expired
     }
 }
 

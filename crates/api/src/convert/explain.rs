@@ -177,7 +177,7 @@ fn fires(line: TimelineEntry) -> wire::ExplainedFires {
             shown.outcome = Some(dispatched.status.into_wire().to_string());
             shown.run = Some(run(*dispatched));
         }
-        Fate::Skipped { skip: found, pause } => {
+        Fate::Skipped { skip: found, pause, .. } => {
             shown.outcome = Some(found.reason.to_string());
             shown.skip = Some(skip(*found, pause));
         }
@@ -217,6 +217,7 @@ fn skip(skip: Skip, pause: Option<PauseInForce>) -> wire::ExplainedSkip {
         term: skip.term.map(|term| term.0),
         next_term_began_at: skip.lead.as_ref().map(|lead| lead.next_at),
         former_term_ended_at: skip.lead.as_ref().and_then(|lead| lead.former_end).map(|(at, _)| at),
+        former_lease_expired_at: skip.lead.as_ref().and_then(|lead| lead.lease_expired_at),
         former_term_end: skip.lead.and_then(|lead| lead.former_end).map(|(_, why)| why.to_string()),
         in_the_way: skip.in_the_way.iter().map(in_the_way).collect(),
         pause: pause.map(|pause| wire::ExplainedPause {

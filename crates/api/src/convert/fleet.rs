@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use sched_model::cluster::leadership::Instance;
-use sched_model::cluster::overview::{Counts, Quarantined, Waiting};
+use sched_model::cluster::overview::{Counts, DueJob, Quarantined, Waiting};
 use sched_model::domain::lease::Leadership;
 use sched_model::recovery::lost_attempts::Cause;
 use sched_model::recovery::stuck_attempts::StuckAttempt;
-use sched_model::running::workers::Worker;
+use sched_model::running::workers::{Worker, WorkerRun};
 use sched_wire as wire;
 
-use super::IntoWire;
+use super::{IntoWire, response};
 
-pub(crate) fn worker(worker: Worker) -> wire::Worker {
+pub(crate) fn worker(worker: Worker, now: DateTime<Utc>) -> wire::Worker {
     wire::Worker {
         id: worker.worker_id.0,
         hostname: worker.hostname,
@@ -27,16 +27,33 @@ pub(crate) fn worker(worker: Worker) -> wire::Worker {
         jobs_processed: worker.jobs_processed,
         started_at: worker.started_at,
         last_heartbeat: worker.last_heartbeat,
+        heartbeat_age_seconds: (now - worker.last_heartbeat).to_std().unwrap_or_default().as_secs(),
         offline_since: worker.offline_since,
         drain_requested_at: worker.drain_requested_at,
+        runs: None,
     }
 }
 
-/// A leader whose last heartbeat is older than `lease` counts as gone.
+pub(crate) fn worker_run(run: WorkerRun) -> wire::WorkerRun {
+    wire::WorkerRun {
+        run_id: run.dispatch_id.0,
+        attempt_id: run.execution_id.0,
+        attempt: run.attempt,
+        job: run.job_name,
+        job_id: run.job_id.0,
+        queue: run.queue,
+        scheduled_for: run.scheduled_for,
+        claimed_at: run.claimed_at,
+        progress: run.progress.map(response::progress),
+    }
+}
+
+/// A scheduler whose last heartbeat is older than `lease` counts as gone.
 pub(crate) fn instance(instance: Instance, now: DateTime<Utc>, lease: Duration) -> wire::SchedulerInstance {
     let asked_to_step_down_at = instance.step_down_requested_at();
     let silence = (now - instance.last_heartbeat).as_seconds_f64();
-    let leadership = Leadership::of(instance.is_leader.then_some(silence), lease);
+    let liveness = Leadership::of(Some(silence), lease);
+    let leadership = if instance.is_leader { liveness } else { Leadership::None };
     wire::SchedulerInstance {
         id: instance.id.0,
         hostname: instance.hostname,
@@ -44,6 +61,10 @@ pub(crate) fn instance(instance: Instance, now: DateTime<Utc>, lease: Duration) 
         version: instance.version,
         started_at: instance.started_at,
         last_heartbeat: instance.last_heartbeat,
+        status: match liveness {
+            Leadership::Live => wire::SchedulerStatus::Online,
+            Leadership::Expired { .. } | Leadership::None => wire::SchedulerStatus::Offline,
+        },
         is_leader: instance.is_leader,
         lease_expired_seconds: leadership.expired_ago().map(|ago| ago.as_secs()),
         leader_since: instance.leader_since,
@@ -94,15 +115,22 @@ fn queue(waiting: Waiting) -> wire::QueueStatus {
     }
 }
 
+/// The jobs that a status names.
+pub(crate) struct NamedJobs {
+    pub(crate) quarantined: Vec<Quarantined>,
+    pub(crate) next_due: Vec<DueJob>,
+}
+
 /// A leader whose last heartbeat is older than `lease` counts as gone.
 pub(crate) fn status(
     counts: Counts,
     waiting: Vec<Waiting>,
-    quarantined: Vec<Quarantined>,
+    named: NamedJobs,
     lease: Duration,
 ) -> wire::Status {
     let leadership = Leadership::of(counts.leader_silence, lease);
-    let quarantined = quarantined.into_iter();
+    let quarantined = named.quarantined.into_iter();
+    let next_due = named.next_due.into_iter();
     wire::Status {
         now: counts.now,
         jobs_active: counts.jobs_active,
@@ -112,10 +140,11 @@ pub(crate) fn status(
             .map(|job| wire::QuarantinedJob { name: job.name, reason: job.reason })
             .collect(),
         next_run_at: counts.next_run_at,
+        next_due: next_due.map(|job| wire::DueJob { name: job.name, next_run_at: job.next_run_at }).collect(),
         runs_waiting: counts.dispatches_pending,
         runs_running: counts.dispatches_running,
         workers_online: counts.workers_online,
-        schedulers: counts.schedulers,
+        schedulers: counts.schedulers_online,
         has_leader: leadership == Leadership::Live,
         leader_state: match leadership {
             Leadership::Live => wire::LeaderState::Live,

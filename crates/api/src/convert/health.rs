@@ -98,9 +98,17 @@ fn leader(found: &Found, lease: Duration) -> HealthComponent {
         Leadership::None => Some("no scheduler leads; start one, or wait until one takes over"),
     };
     let trouble = trouble.map(|reason| (HealthState::Unavailable, reason.to_owned()));
+    let failing = || {
+        let reason = format!(
+            "tasks of the leader keep failing: {}; its log and its /status have the errors",
+            found.failing_tasks.join(", ")
+        );
+        (!found.failing_tasks.is_empty()).then_some((HealthState::Degraded, reason))
+    };
+    let trouble = trouble.or_else(failing);
     let details = json!({
         "term": found.term, "lease_age_seconds": found.leader_silence, "lease_seconds": lease.as_secs_f64(),
-        "schedulers": found.schedulers,
+        "schedulers": found.schedulers_online, "failing_tasks": found.failing_tasks,
     });
     component("leader", trouble, details)
 }
@@ -112,8 +120,11 @@ fn workers(found: &Found) -> HealthComponent {
         (0, _) => Some("all workers drain, so no attempt can start".to_owned()),
         _ => None,
     };
-    let details =
-        json!({"idle": found.idle, "busy": found.busy, "draining": draining, "offline": found.offline});
+    // The counts are those of the last heartbeats.
+    let details = json!({
+        "idle": found.idle, "busy": found.busy, "draining": draining, "offline": found.offline,
+        "oldest_heartbeat_seconds": found.oldest_worker_heartbeat,
+    });
     component("workers", trouble.map(|reason| (HealthState::Unavailable, reason)), details)
 }
 
@@ -125,7 +136,8 @@ fn jobs(found: &Found) -> HealthComponent {
         }
         (_, 0) => None,
         (_, count) => Some(format!(
-            "the scheduler has disabled {count} jobs whose schedules cannot fire; fix their settings"
+            "the scheduler has disabled {count} {}; fix the settings",
+            if count == 1 { "job whose schedule cannot fire" } else { "jobs whose schedules cannot fire" }
         )),
     };
     let details = json!({
@@ -157,7 +169,7 @@ pub(crate) fn metrics(counts: &Counts, since: DateTime<Utc>, totals: Totals) -> 
     let runs_of = |status: &str| totals.runs.iter().find(|total| total.status == status);
     let count = |status: &str| runs_of(status).map_or(0, |total| total.count);
     let good = count("COMPLETED");
-    let all = good + count("FAILED") + count("TIMEOUT") + count("LOST");
+    let all = good + count("FAILED") + count("TIMEOUT") + count("LOST") + count("EXPIRED");
     let success_rate = (all > 0).then(|| good as f64 / all as f64);
     let average_duration_ms = runs_of("COMPLETED").and_then(|total| total.average_ms);
     let by_status = |totals: Vec<Total>| {
@@ -189,13 +201,15 @@ mod tests {
             now: DateTime::from_timestamp(1_790_000_000, 0).unwrap(),
             leader_silence: Some(1.0),
             term: Some(7),
-            schedulers: 2,
+            failing_tasks: Vec::new(),
+            schedulers_online: 2,
             idle: 1,
             busy: 0,
             draining: 0,
             offline: 3,
             oldest_due: None,
             quarantined: 0,
+            oldest_worker_heartbeat: Some(2.5),
         }
     }
 
@@ -233,6 +247,7 @@ mod tests {
             (parts(found()), Fine, ""),
             (parts(Found { leader_silence: None, ..found() }), Unavailable, "leader"),
             (parts(Found { leader_silence: Some(6.0), ..found() }), Unavailable, "leader"),
+            (parts(Found { failing_tasks: vec!["notify".into()], ..found() }), Degraded, "leader"),
             (parts(Found { idle: 0, ..found() }), Unavailable, "workers"),
             (parts(Found { idle: 0, draining: 2, ..found() }), Unavailable, "workers"),
             (parts(Found { oldest_due: late(5), ..found() }), Fine, ""),

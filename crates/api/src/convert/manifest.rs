@@ -4,15 +4,18 @@ use std::collections::HashMap;
 
 use sched_model::definitions::calendars::CalendarSettings;
 use sched_model::definitions::functions::FunctionSettings;
+use sched_model::definitions::projects::ProjectSettings;
 use sched_model::definitions::queues::QueueSettings;
 use sched_model::definitions::templates::TemplateSettings;
 use sched_model::domain::job::JobSettings;
 use sched_model::events::notifications::channels::ChannelSettings;
 use sched_model::events::notifications::rules::RuleSettings;
+use sched_wire::SecretReference;
 use serde_json::Value;
 
-use super::{calendar, notification, queue, spec, template};
-use crate::error::field_error::FieldError;
+use super::spec::name_mistake;
+use super::{calendar, notification, project, queue, spec, template};
+use crate::error::field_error::{FieldError, read as read_value};
 
 /// Limit of items of a manifest; it keeps the transaction short.
 pub(crate) const MOST_ITEMS: usize = 1000;
@@ -21,11 +24,12 @@ pub(crate) const MOST_ITEMS: usize = 1000;
 /// against all rules.
 pub(crate) const MOST_NOTIFICATIONS: usize = 100;
 
-const LISTS: &str =
-    "queues, calendars, task_functions, templates, jobs, notification_channels and notification_rules";
+const LISTS: &str = "projects, queues, calendars, task_functions, templates, jobs, notification_channels, notification_rules and \
+                     secrets";
 
 #[derive(Debug, Default)]
 pub(crate) struct CheckedManifest {
+    pub(crate) projects: Vec<(String, ProjectSettings)>,
     pub(crate) queues: Vec<(String, QueueSettings)>,
     pub(crate) calendars: Vec<(String, CalendarSettings)>,
     pub(crate) functions: Vec<(String, FunctionSettings)>,
@@ -33,12 +37,45 @@ pub(crate) struct CheckedManifest {
     pub(crate) jobs: Vec<(String, JobSettings)>,
     pub(crate) channels: Vec<(String, ChannelSettings)>,
     pub(crate) rules: Vec<(String, RuleSettings)>,
+    /// Names of secrets that may be missing.
+    pub(crate) secrets: Vec<String>,
     pub(crate) mistakes: Vec<FieldError>,
+    /// The names in jobs with mistakes, which are also looked up.
+    pub(crate) unsound_jobs: Vec<JobReferences>,
     /// This list and the following ones contain the names of all items, valid or not.
+    pub(crate) project_names: Vec<String>,
+    pub(crate) queue_names: Vec<String>,
     pub(crate) calendar_names: Vec<String>,
     pub(crate) function_names: Vec<String>,
     pub(crate) job_names: Vec<String>,
     pub(crate) channel_names: Vec<String>,
+}
+
+/// The names that a job refers to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct JobReferences {
+    /// Position of the job.
+    pub(crate) at: String,
+    pub(crate) function: Option<String>,
+    pub(crate) project: Option<String>,
+    pub(crate) queue: Option<String>,
+    pub(crate) calendars: Vec<String>,
+    pub(crate) after: Vec<String>,
+}
+
+impl JobReferences {
+    fn of(at: String, job: &Value) -> Self {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let list = |field: &str| job.get(field).and_then(Value::as_array).into_iter().flatten();
+        Self {
+            at,
+            function: text(job.get("function")),
+            project: text(job.get("project")),
+            queue: text(job.get("queue")),
+            calendars: list("calendars").map(|name| text(Some(name)).unwrap_or_default()).collect(),
+            after: list("after").map(|after| text(after.get("job")).unwrap_or_default()).collect(),
+        }
+    }
 }
 
 pub(crate) fn read(body: Value, default_timezone: &str) -> CheckedManifest {
@@ -47,6 +84,7 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> CheckedManifest {
         checked.mistakes.push(FieldError::invalid("", format!("must be an object with {LISTS}")));
         return checked;
     };
+    let projects = take_list(&mut body, "projects", &mut checked.mistakes);
     let queues = take_list(&mut body, "queues", &mut checked.mistakes);
     let calendars = take_list(&mut body, "calendars", &mut checked.mistakes);
     let functions = take_list(&mut body, "task_functions", &mut checked.mistakes);
@@ -54,14 +92,13 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> CheckedManifest {
     let jobs = take_list(&mut body, "jobs", &mut checked.mistakes);
     let channels = take_list(&mut body, "notification_channels", &mut checked.mistakes);
     let rules = take_list(&mut body, "notification_rules", &mut checked.mistakes);
+    let secrets = take_list(&mut body, "secrets", &mut checked.mistakes);
     for key in body.keys() {
         let pointer = format!("/{}", crate::error::field_error::escaped(key));
         checked.mistakes.push(FieldError::invalid(pointer, format!("is unknown; allowed are {LISTS}")));
     }
-    let items: usize = [&queues, &calendars, &functions, &templates, &jobs, &channels, &rules]
-        .iter()
-        .map(|list| list.len())
-        .sum();
+    let lists = [&projects, &queues, &calendars, &functions, &templates, &jobs, &channels, &rules, &secrets];
+    let items: usize = lists.iter().map(|list| list.len()).sum();
     if items > MOST_ITEMS {
         let message = format!("has {items} items; apply at most {MOST_ITEMS} at once");
         checked.mistakes.push(FieldError::invalid("", message));
@@ -74,6 +111,7 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> CheckedManifest {
             return checked;
         }
     }
+    checked.mistakes.extend(repeated("/projects", &projects));
     checked.mistakes.extend(repeated("/queues", &queues));
     checked.mistakes.extend(repeated("/calendars", &calendars));
     checked.mistakes.extend(repeated("/task_functions", &functions));
@@ -81,12 +119,18 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> CheckedManifest {
     checked.mistakes.extend(repeated("/jobs", &jobs));
     checked.mistakes.extend(repeated("/notification_channels", &channels));
     checked.mistakes.extend(repeated("/notification_rules", &rules));
+    checked.mistakes.extend(repeated("/secrets", &secrets));
     let names = |items: &[Value]| items.iter().filter_map(name).map(str::to_owned).collect();
+    checked.project_names = names(&projects);
+    checked.queue_names = names(&queues);
     checked.calendar_names = names(&calendars);
     checked.function_names = names(&functions);
     checked.job_names = names(&jobs);
     checked.channel_names = names(&channels);
+    let named = jobs.iter().enumerate().map(|(index, job)| JobReferences::of(format!("/jobs/{index}"), job));
+    let mut named: Vec<JobReferences> = named.collect();
     let mistakes = &mut checked.mistakes;
+    checked.projects = sound("/projects", projects, mistakes, project::read_definition);
     checked.queues = sound("/queues", queues, mistakes, queue::read_definition);
     checked.calendars = sound("/calendars", calendars, mistakes, calendar::read_calendar);
     checked.functions = sound("/task_functions", functions, mistakes, spec::function);
@@ -94,9 +138,21 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> CheckedManifest {
         template::read_template(value, at, default_timezone)
     });
     checked.jobs = sound("/jobs", jobs, mistakes, |value, at| spec::job(value, at, default_timezone));
+    named.retain(|job| checked.jobs.iter().all(|(at, _)| *at != job.at));
+    checked.unsound_jobs = named;
     checked.channels = sound("/notification_channels", channels, mistakes, notification::read_channel);
     checked.rules = sound("/notification_rules", rules, mistakes, notification::read_rule);
+    let secrets = sound("/secrets", secrets, mistakes, secret_name);
+    checked.secrets = secrets.into_iter().map(|(_, name)| name).collect();
     checked
+}
+
+fn secret_name(value: Value, at: &str) -> Result<String, Vec<FieldError>> {
+    let SecretReference { name } = read_value(value, at).map_err(|mistake| vec![mistake])?;
+    match name_mistake(at, "name", &name) {
+        Some(mistake) => Err(vec![mistake]),
+        None => Ok(name),
+    }
 }
 
 fn sound<T>(
@@ -165,6 +221,8 @@ mod tests {
     fn errors_of_all_items_are_reported_together() {
         let body = json!({
             "job": [],
+            "projects": [{"name": "p", "display_name": ""}, {"name": "P"}],
+            "secrets": [{"name": "s"}, {"name": "S"}, "t", {"name": "s"}],
             "queues": [{"name": "q", "max_running": 0, "rate": {"count": 1, "period_seconds": 0}}, {"name": "Q"}, {"name": "r", "is_paused": true}],
             "calendars": [{"name": "c", "dates": ["2026-13-01"]}, {"name": "d", "holidays": []}],
             "task_functions": [{"name": "f", "handler_type": "process", "handler_config": {}}],
@@ -179,6 +237,11 @@ mod tests {
         let found = pointers(body);
         for expected in [
             "/job",
+            "/projects/0/display_name",
+            "/projects/1/name",
+            "/secrets/1/name",
+            "/secrets/2",
+            "/secrets/3/name",
             "/queues/0/max_running",
             "/queues/0/rate/period_seconds",
             "/queues/1/name",
@@ -195,7 +258,7 @@ mod tests {
         ] {
             assert!(found.iter().any(|pointer| pointer == expected), "{expected} is not in {found:?}");
         }
-        assert_eq!(found.len(), 14, "{found:?}");
+        assert_eq!(found.len(), 19, "{found:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A [`Question`] collects all inputs first, because the computation may be long and runs outside
 //! the serving threads.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use sched_model::definitions::calendars::CalendarRecord;
 use sched_model::domain::FieldError as DomainError;
 use sched_model::domain::ids::TenantId;
@@ -48,6 +48,15 @@ pub(crate) struct Question {
     calendars: Vec<(String, Value)>,
     roll: CalendarRoll,
     range: Range,
+    pause: Option<Pause>,
+}
+
+/// A pause of the job; its fires before the end are skipped.
+#[derive(Debug)]
+struct Pause {
+    /// `None` until a user resumes the job.
+    until: Option<DateTime<Utc>>,
+    reason: Option<String>,
 }
 
 /// Does not check the schedule; the computation does.
@@ -117,6 +126,7 @@ impl Question {
             calendars,
             roll: request.calendar_roll.into_domain(),
             range: Range { after, count: request.count.unwrap_or(DEFAULT_PREVIEW) },
+            pause: None,
         })
     }
 
@@ -141,6 +151,10 @@ impl Question {
                 .collect(),
             roll: job.settings.calendar_roll,
             range: Range { count, ..range },
+            pause: job
+                .state
+                .is_paused
+                .then_some(Pause { until: job.state.paused_until, reason: job.state.pause_reason }),
         }
     }
 
@@ -148,11 +162,21 @@ impl Question {
     pub(crate) fn answer(&self) -> Result<wire::Preview, FieldError> {
         let calendars: Result<Vec<Calendar>, FieldError> =
             self.calendars.iter().map(|(at, definition)| calendar::compile(definition, at)).collect();
-        let preview = Preview::of(&self.source(&calendars?), self.range.after, self.range.count);
-        preview.map(show).map_err(|error| {
+        let calendars = calendars?;
+        let of = |Range { after, count }| Preview::of(&self.source(&calendars), after, count);
+        let mut answer = of(self.range).map(show).map_err(|error| {
             let error = DomainError { field: error.field().to_owned(), message: error.message().to_owned() };
             FieldError::of_field("", &error)
-        })
+        })?;
+        if let Some(pause) = &self.pause {
+            pause.mark(&mut answer.fire_times);
+            let just_before = |until: DateTime<Utc>| until.checked_sub_signed(TimeDelta::microseconds(1));
+            let after = pause.until.and_then(just_before).map(|before| before.max(self.range.after));
+            let first = after.and_then(|after| of(Range { after, count: 1 }).ok());
+            let first = first.and_then(|found| found.fire_times.first().map(|fire| fire.utc));
+            answer.warnings.insert(0, pause.warning(first));
+        }
+        Ok(answer)
     }
 
     fn source<'a>(&'a self, calendars: &'a [Calendar]) -> TimetableSource<'a> {
@@ -174,6 +198,35 @@ impl Question {
     }
 }
 
+impl Pause {
+    fn mark(&self, fires: &mut [wire::FireTime]) {
+        for fire in fires {
+            fire.is_paused = self.until.is_none_or(|until| fire.utc < until);
+        }
+    }
+
+    /// `first`: the first fire after the pause.
+    fn warning(&self, first: Option<DateTime<Utc>>) -> String {
+        let at = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+        let reason = self.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        match (self.until, first) {
+            (None, _) => {
+                format!(
+                    "paused: the job is paused until a user resumes it{reason}, and its fires are skipped"
+                )
+            }
+            (Some(until), first) => format!(
+                "paused: the job is paused until {}{reason}, and its fires before that are skipped; {}",
+                at(until),
+                first.map_or_else(
+                    || "none follows".to_owned(),
+                    |first| format!("the first fire after the pause is {}", at(first))
+                )
+            ),
+        }
+    }
+}
+
 /// `None` without a limit.
 fn fires_left(job: &Job) -> Option<usize> {
     let left = job.settings.max_runs?.saturating_sub(job.state.fired_count);
@@ -186,6 +239,7 @@ fn show(preview: Preview) -> wire::Preview {
         local: fire.local,
         note: fire.note.map(IntoWire::into_wire),
         moved_from: fire.moved_from,
+        is_paused: false,
     });
     wire::Preview {
         fire_times: fire_times.collect(),

@@ -93,7 +93,7 @@ pub(crate) fn show(queue: Queue) -> wire::Queue {
         pause_reason: settings.pause_reason,
         max_running: settings.max_running,
         default_priority: settings.default_priority,
-        running,
+        running: Some(running),
         claimed_in_period,
         waiting: depth.waiting,
         waiting_is_at_least: depth.is_at_least,

@@ -3,8 +3,8 @@
 use sched_model::definitions::functions::{Function, FunctionSettings};
 use sched_model::dispatching::dispatches::Dispatch;
 use sched_model::domain::dependency::After;
-use sched_model::domain::ids::ExecutionId;
 use sched_model::domain::job::JobSettings;
+use sched_model::domain::notification::run_url;
 use sched_model::domain::retry::RetryPolicy;
 use sched_model::domain::run_state::{Settlement, Trigger};
 use sched_model::domain::trace::TraceContext;
@@ -16,7 +16,8 @@ use sched_wire as wire;
 use serde_json::{Map, Value};
 
 use super::IntoWire;
-use super::hidden::hide_variables;
+use super::effective::InstallationDefaults;
+use super::hidden::{Sight, hide_variables};
 use crate::error::ApiError;
 
 /// A CHECK of the schema guarantees an object.
@@ -78,9 +79,10 @@ pub(crate) fn spec(settings: JobSettings) -> wire::JobSpec {
     }
 }
 
-pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
+pub(crate) fn job(job: Job, followed_by: Vec<After>, installation: InstallationDefaults) -> wire::Job {
     let status = JobStatus::of(&job).into_wire();
-    let Job { id, settings, state } = job;
+    let Job { id, settings, state, defaults } = job;
+    let effective = installation.of_job(&settings, &defaults);
     wire::Job {
         status,
         deleted_at: state.deleted_at,
@@ -116,6 +118,7 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
         timeout_seconds: settings.timeout_seconds,
         start_within_seconds: settings.start_within_seconds,
         retry_policy: settings.retry_policy.map(retry_policy),
+        effective,
         is_enabled: settings.is_enabled,
         disabled_reason: state.disabled_reason,
         is_paused: state.is_paused,
@@ -138,15 +141,18 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
     }
 }
 
-/// Shows no hidden values. Fails for a handler type that users cannot write.
-pub(crate) fn function_spec(settings: FunctionSettings) -> Result<wire::FunctionSpec, ApiError> {
+/// Fails for a handler type that users cannot write.
+pub(crate) fn function_spec(
+    settings: FunctionSettings,
+    sight: Sight,
+) -> Result<wire::FunctionSpec, ApiError> {
     let handler_type = serde_json::from_value(settings.handler_type.as_str().into());
     Ok(wire::FunctionSpec {
         display_name: Some(settings.display_name).filter(|shown| *shown != settings.name),
         name: settings.name,
         description: Some(settings.description).filter(|text| !text.is_empty()),
         handler_type: handler_type.map_err(ApiError::Unwritten)?,
-        handler_config: object(hide_variables(settings.handler_config)),
+        handler_config: object(hide_variables(settings.handler_config, sight)),
         queue: settings.queue,
         default_timeout_seconds: settings.default_timeout_seconds,
         retry_policy: settings.retry_policy.map(retry_policy),
@@ -154,19 +160,25 @@ pub(crate) fn function_spec(settings: FunctionSettings) -> Result<wire::Function
     })
 }
 
-pub(crate) fn function(function: Function) -> wire::Function {
+pub(crate) fn function(
+    function: Function,
+    sight: Sight,
+    installation: InstallationDefaults,
+) -> wire::Function {
     let Function { id, settings, is_active, is_paused, pause_reason, is_system, created_at, updated_at } =
         function;
+    let effective = installation.of_function(&settings);
     wire::Function {
         id: id.0,
         name: settings.name,
         display_name: settings.display_name,
         description: settings.description,
         handler_type: settings.handler_type.to_string(),
-        handler_config: object(hide_variables(settings.handler_config)),
+        handler_config: object(hide_variables(settings.handler_config, sight)),
         queue: settings.queue,
         default_timeout_seconds: settings.default_timeout_seconds,
         retry_policy: settings.retry_policy.map(retry_policy),
+        effective,
         args_schema: settings.args_schema.map(object),
         is_active,
         is_paused,
@@ -209,9 +221,17 @@ pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Run {
     }
 }
 
-pub(crate) fn dead_letter(letter: DeadLetter) -> wire::DeadLetter {
+pub(crate) fn dead_letter(
+    letter: DeadLetter,
+    output_tail: Option<String>,
+    public_url: Option<&str>,
+) -> wire::DeadLetter {
+    let attempt_id = letter.last_attempt().map(|id| id.0);
     let DeadLetter { row, dispatch, job_name } = letter;
     wire::DeadLetter {
+        attempt_id,
+        output_tail,
+        url: public_url.map(|url| run_url(url, &row.dispatch_id.to_string())),
         run_id: row.dispatch_id.0,
         job_id: row.job_id.0,
         job: job_name,
@@ -263,6 +283,7 @@ pub(crate) fn execution(execution: Execution) -> wire::Attempt {
         metrics: execution.metrics,
         traceback: execution.traceback,
         output_bytes: execution.output_bytes,
+        is_output_incomplete: execution.status.has_incomplete_output(),
         worker_id: execution.worker_id.map(|id| id.0),
         triggered_by: execution.triggered_by.to_string(),
         trace_id: trace.map(|trace| trace.trace_id()),
@@ -270,12 +291,16 @@ pub(crate) fn execution(execution: Execution) -> wire::Attempt {
     }
 }
 
-pub(crate) fn output(id: ExecutionId, chunks: Vec<Output>) -> wire::AttemptOutput {
+pub(crate) fn output(execution: &Execution, chunks: Vec<Output>) -> wire::AttemptOutput {
     let chunks = chunks.into_iter().map(|chunk| wire::OutputChunk {
         stream: chunk.stream,
         chunk: chunk.chunk,
         content: chunk.content,
         dropped_bytes: chunk.dropped_bytes,
     });
-    wire::AttemptOutput { attempt_id: id.0, chunks: chunks.collect() }
+    wire::AttemptOutput {
+        attempt_id: execution.id.0,
+        is_incomplete: execution.status.has_incomplete_output(),
+        chunks: chunks.collect(),
+    }
 }

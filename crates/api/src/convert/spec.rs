@@ -1,7 +1,7 @@
 //! Requests for jobs and functions: read, completed and checked.
 //!
-//! An error of shape (a wrong type, an unknown field) hides the rest of its item. All errors of
-//! meaning are reported together.
+//! All errors are reported together: a field with an error of shape (a wrong type, an unknown field)
+//! hides only the other errors of this field.
 
 use chrono::{DateTime, SubsecRound as _, Utc};
 use sched_model::definitions::functions::FunctionSettings;
@@ -10,7 +10,7 @@ use sched_model::domain::args_schema::ArgsSchema;
 use sched_model::domain::built_in;
 use sched_model::domain::dependency::After;
 use sched_model::domain::handler_config::{HttpConfig, NativeConfig, ProcessConfig};
-use sched_model::domain::job::{JobSettings, MAX_TIMEOUT_SECONDS, check_name};
+use sched_model::domain::job::{JobSettings, check_name};
 use sched_model::domain::retry::RetryPolicy;
 use sched_wire::{AfterSpec, FunctionSpec, HandlerType, JobSpec, RetryPolicySpec};
 use serde::de::DeserializeOwned;
@@ -18,30 +18,38 @@ use serde_json::{Map, Value};
 
 use super::IntoDomain;
 use super::hidden::hidden_values;
+use crate::error::all_errors::{Reading, read_all};
 use crate::error::field_error::{FieldError, read};
 
 /// Longest name of a function, a calendar or a queue; the columns have the same limit.
 pub(crate) const LONGEST_NAME: usize = 100;
 /// In characters.
-const LONGEST_DISPLAY_NAME: usize = 200;
-/// In characters.
 pub(crate) const LONGEST_DESCRIPTION: usize = 2000;
 
+/// Required fields with sound values, for reading past errors.
+const REQUIRED_OF_JOB: [(&str, &str); 3] = [("name", "x"), ("function", "x"), ("job_type", "manual")];
+const REQUIRED_OF_FUNCTION: [(&str, &str); 2] = [("name", "x"), ("handler_type", "process")];
+
 pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobSettings, Vec<FieldError>> {
-    let spec: JobSpec = read(value, at).map_err(|mistake| vec![mistake])?;
+    let Reading { value: spec, mut mistakes, replaced } = read_all(value, at, &REQUIRED_OF_JOB);
+    let Some(spec) = spec else { return Err(mistakes) };
     let settings = job_settings(spec, default_timezone);
-    let mut mistakes: Vec<FieldError> =
-        settings.check().iter().map(|error| FieldError::of_field(at, error)).collect();
+    let of_fields = settings.check();
+    mistakes.extend(
+        of_fields
+            .iter()
+            .filter(|error| !replaced.concerns(&error.field))
+            .map(|error| FieldError::of_field(at, error)),
+    );
     if let Some(queue) = &settings.queue {
         mistakes.extend(name_mistake(at, "queue", queue));
     }
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
+/// For a manifest. Placeholders stay; a write replaces them.
 pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<FieldError>> {
-    let (settings, mut mistakes) = function_with_hidden(value, at)?;
-    let hidden = hidden_values(&settings.handler_config);
-    mistakes.extend(hidden.iter().map(|pointer| sent_back(at, pointer)));
+    let (settings, mistakes) = function_with_hidden(value, at)?;
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
@@ -59,20 +67,39 @@ pub(crate) fn function_with_hidden(
     value: Value,
     at: &str,
 ) -> Result<(FunctionSettings, Vec<FieldError>), Vec<FieldError>> {
-    let spec: FunctionSpec = read(value, at).map_err(|mistake| vec![mistake])?;
+    let Reading { value: spec, mistakes: of_shape, replaced } =
+        read_all::<FunctionSpec>(value, at, &REQUIRED_OF_FUNCTION);
+    let Some(spec) = spec else { return Err(of_shape) };
     let at_config = format!("{at}/handler_config");
-    let mut mistakes = match spec.handler_type {
-        HandlerType::Process => config_mistakes(&at_config, &spec.handler_config, ProcessConfig::validate),
-        HandlerType::Http => config_mistakes(&at_config, &spec.handler_config, HttpConfig::validate),
-        HandlerType::Native => config_mistakes(&at_config, &spec.handler_config, check_native),
-    };
+    let mut mistakes = handler_mistakes(spec.handler_type, &spec.handler_config, &at_config);
     let settings = function_settings(spec);
     // The rules of a value do not apply to its placeholder.
     let hidden = hidden_values(&settings.handler_config);
     mistakes
         .retain(|mistake| !hidden.iter().any(|pointer| mistake.pointer == format!("{at_config}{pointer}")));
     mistakes.extend(function_mistakes(at, &settings));
+    mistakes.retain(|mistake| !replaced.concerns_pointer(at, &mistake.pointer));
+    mistakes.extend(of_shape);
     Ok((settings, mistakes))
+}
+
+fn handler_mistakes(handler: HandlerType, config: &Map<String, Value>, at: &str) -> Vec<FieldError> {
+    match handler {
+        HandlerType::Process => config_mistakes(at, config, ProcessConfig::validate),
+        HandlerType::Http => config_mistakes(at, config, HttpConfig::validate),
+        HandlerType::Native => config_mistakes(at, config, check_native),
+    }
+}
+
+/// The mistakes of a configuration whose placeholders were replaced.
+pub(crate) fn replaced_mistakes(settings: &FunctionSettings, at: &str) -> Vec<FieldError> {
+    let handler = settings.handler_type.as_str().parse();
+    match (handler, &settings.handler_config) {
+        (Ok(handler), Value::Object(config)) => {
+            handler_mistakes(handler, config, &format!("{at}/handler_config"))
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Built-in handlers act for all tenants, so they are for built-in functions only.
@@ -169,28 +196,8 @@ fn config_mistakes<C: DeserializeOwned>(
 }
 
 fn function_mistakes(at: &str, settings: &FunctionSettings) -> Vec<FieldError> {
-    let mut found = Vec::new();
-    found.extend(name_mistake(at, "name", &settings.name));
-    found.extend(name_mistake(at, "queue", &settings.queue));
-    let mut wrong = |field: &str, message: String| {
-        found.push(FieldError::of_field(at, &DomainError { field: field.to_owned(), message }));
-    };
-    if !(1..=LONGEST_DISPLAY_NAME).contains(&settings.display_name.chars().count()) {
-        wrong("display_name", format!("must be 1 to {LONGEST_DISPLAY_NAME} characters"));
-    }
-    if settings.description.chars().count() > LONGEST_DESCRIPTION {
-        wrong("description", format!("must be no longer than {LONGEST_DESCRIPTION} characters"));
-    }
-    let timeout = settings.default_timeout_seconds;
-    if !(1..=MAX_TIMEOUT_SECONDS).contains(&timeout) {
-        wrong(
-            "default_timeout_seconds",
-            format!("must be between 1 and {MAX_TIMEOUT_SECONDS}, not {timeout}"),
-        );
-    }
-    for (field, message) in settings.retry_policy.iter().flat_map(RetryPolicy::mistakes) {
-        wrong(&format!("retry_policy.{field}"), message);
-    }
+    let mut found: Vec<FieldError> =
+        settings.check().iter().map(|error| FieldError::of_field(at, error)).collect();
     let schema = settings.args_schema.as_ref().map(ArgsSchema::parse);
     if let Some(Err(misfit)) = schema {
         found.push(FieldError::invalid(format!("{at}/args_schema{}", misfit.pointer), misfit.message));

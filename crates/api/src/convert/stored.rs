@@ -1,6 +1,8 @@
-//! Translates column names and SQL states in stored JSON of events and audit entries to public
-//! names. Pure.
+//! Translates column names, SQL states and instants in stored JSON of events and audit entries to
+//! their public forms. Pure.
 
+use chrono::{DateTime, Utc};
+use sched_wire::instant_text;
 use serde_json::{Map, Value};
 
 use super::enums::state_word;
@@ -29,9 +31,20 @@ fn public_member((name, value): (String, Value)) -> (String, Value) {
         "execution_id" => "attempt_id",
         other => other,
     };
-    let is_state = matches!(public, "status" | "run_status");
-    let word = if is_state { value.as_str().and_then(state_word) } else { None };
-    (public.to_owned(), word.map_or(value, Value::from))
+    let text = value.as_str();
+    let shown = match public {
+        "status" | "run_status" => text.and_then(state_word).map(Value::from),
+        name if is_instant(name) => {
+            text.and_then(|text| text.parse::<DateTime<Utc>>().ok()).map(|at| instant_text(at).into())
+        }
+        _ => None,
+    };
+    (public.to_owned(), shown.unwrap_or(value))
+}
+
+/// By the naming rule of columns: `expires_at`, `scheduled_for`, `paused_until`.
+fn is_instant(name: &str) -> bool {
+    ["_at", "_for", "_until"].iter().any(|end| name.ends_with(end)) || matches!(name, "since" | "until")
 }
 
 #[cfg(test)]
@@ -41,14 +54,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_members_get_public_names() {
+    fn stored_members_get_public_forms() {
         let stored = json!({
             "dispatch_id": "a", "execution_id": "b", "dispatch_status": "PENDING", "status": "TIMEOUT",
             "reason": "COMPLETED", "task_args": {"status": "FAILED"}, "attempt": 2,
+            "scheduled_for": "2026-11-24T14:27:20.47898+00:00", "until": "2026-11-24T15:00:00Z", "since": null,
         });
         let public = json!({
             "run_id": "a", "attempt_id": "b", "run_status": "waiting", "status": "timed_out",
             "reason": "COMPLETED", "task_args": {"status": "FAILED"}, "attempt": 2,
+            "scheduled_for": "2026-11-24T14:27:20.478980Z", "until": "2026-11-24T15:00:00.000000Z", "since": null,
         });
         assert_eq!(public_value(stored), public);
         assert_eq!(public_value(Value::Null), Value::Null);

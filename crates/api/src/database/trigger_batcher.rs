@@ -73,6 +73,7 @@ impl Order {
         trigger::Order {
             job: &self.job,
             may_run_built_in: self.may_run_built_in,
+            triggered_by: self.by.triggered_by,
             user: &self.by.source,
             args: self.args.as_deref(),
             traceparent: Some(&self.traceparent),
@@ -249,6 +250,7 @@ fn all_failed(orders: &[Order], error: DbError) -> Vec<Answer> {
 #[cfg(test)]
 mod tests {
     use sched_model::domain::ids::DEFAULT_TENANT;
+    use sched_model::domain::run_state::Trigger;
     use sched_model::domain::trace::TraceContext;
 
     use super::*;
@@ -262,6 +264,7 @@ mod tests {
             request: "r".to_owned(),
             address: None,
             trace: TraceContext::begin(1, 1),
+            triggered_by: Trigger::Api,
             once: None,
         };
         let order = Order {

@@ -31,6 +31,16 @@ impl ApiError {
         problem
     }
 
+    /// The detail for a request that only reads, if the usual one concerns a change.
+    pub(crate) fn detail_of_read(&self) -> Option<&'static str> {
+        match self {
+            Self::TimedOut => Some("the request exceeded its time limit; retry"),
+            Self::Unavailable(_) => Some("the database cannot be reached; retry later"),
+            Self::Shared(error) => error.detail_of_read(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn respond(&self, problem: &Problem) -> HttpResponse {
         let mut response = HttpResponse::build(self.kind().0);
         if let Self::MethodNotAllowed { allow } = self {
@@ -104,6 +114,17 @@ mod tests {
             let text = serde_json::to_string(&error.problem()).unwrap();
             assert!(!text.contains("password"), "{text}");
         }
+    }
+
+    #[test]
+    fn failed_read_has_no_effect_to_check() {
+        let outage = || ApiError::from(DbError::Unavailable("x".into()));
+        for error in [ApiError::TimedOut, outage(), ApiError::Shared(std::sync::Arc::new(outage()))] {
+            assert!(error.problem().detail.contains("took effect"), "{error}");
+            let of_read = error.detail_of_read().unwrap();
+            assert!(of_read.contains("retry") && !of_read.contains("effect"), "{of_read}");
+        }
+        assert_eq!(ApiError::Starting.detail_of_read(), None);
     }
 
     #[test]

@@ -24,10 +24,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::database::access::Sessions;
 
-/// Poll interval without notifications.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Shortest time between two polls: one poll finds all commits in it.
-const LOOK_AFTER: Duration = Duration::from_millis(30);
+/// Shortest time between two polls (one poll finds all commits in it), and the further wait for a
+/// notification.
+const PACE: [Duration; 2] = [Duration::from_millis(30), Duration::from_millis(250)];
+/// While a client follows a single run: it waits for the end, which no notification announces.
+const RUN_PACE: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(20)];
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const BATCH: i64 = 256;
 /// Size of the ring: at least one second of events, at most about ten megabytes. No batch is empty.
@@ -84,6 +85,8 @@ pub(crate) struct Hub {
     /// `None` without listeners, and while the position is unknown.
     frontier: watch::Sender<Option<Frontier>>,
     listeners: watch::Sender<usize>,
+    /// Listeners that follow a single run.
+    run_listeners: watch::Sender<usize>,
 }
 
 impl Default for Hub {
@@ -92,6 +95,7 @@ impl Default for Hub {
             batches: broadcast::Sender::new(KEPT),
             frontier: watch::Sender::new(None),
             listeners: watch::Sender::new(0),
+            run_listeners: watch::Sender::new(0),
         }
     }
 }
@@ -100,15 +104,19 @@ impl Default for Hub {
 #[derive(Debug)]
 pub(crate) struct Listening {
     hub: Arc<Hub>,
+    follows_run: bool,
     pub(crate) batches: broadcast::Receiver<Arc<Batch>>,
     pub(crate) frontier: watch::Receiver<Option<Frontier>>,
 }
 
 impl Hub {
-    pub(crate) fn listen(self: &Arc<Self>) -> Listening {
+    /// With `follows_run`, the reader polls more often.
+    pub(crate) fn listen(self: &Arc<Self>, follows_run: bool) -> Listening {
         self.listeners.send_modify(|count| *count += 1);
+        self.run_listeners.send_modify(|count| *count += usize::from(follows_run));
         Listening {
             hub: self.clone(),
+            follows_run,
             batches: self.batches.subscribe(),
             frontier: self.frontier.subscribe(),
         }
@@ -131,6 +139,8 @@ impl Hub {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.hub.listeners.send_modify(|count| *count = count.saturating_sub(1));
+        let of_runs = usize::from(self.follows_run);
+        self.hub.run_listeners.send_modify(|count| *count = count.saturating_sub(of_runs));
     }
 }
 
@@ -184,12 +194,15 @@ impl Reader {
 
     async fn read(&mut self, hint: &Notify) {
         (self.at, self.held) = (None, Delay::default());
+        let mut run_listeners = self.hub.run_listeners.subscribe();
         loop {
             // Registered before the poll, so that a notification during the poll is not lost.
             let notified = hint.notified();
+            let follows_run = *run_listeners.borrow_and_update() > 0;
+            let [least, most] = if follows_run { RUN_PACE } else { PACE };
             let pause = match self.poll().await {
                 Ok(true) => continue,
-                Ok(false) => LOOK_EVERY,
+                Ok(false) => most,
                 Err(error) => {
                     self.conn = None;
                     self.held.begin();
@@ -200,9 +213,11 @@ impl Reader {
                     AGAIN_AFTER
                 }
             };
-            tokio::time::sleep(LOOK_AFTER).await;
+            tokio::time::sleep(least).await;
             tokio::select! {
                 () = notified => {}
+                // Its sender is the hub, which exists as long as this reader.
+                _ = run_listeners.changed() => {}
                 () = tokio::time::sleep(pause) => {}
             }
         }

@@ -79,7 +79,7 @@ impl Listener {
     pub(crate) async fn open(request: StreamRequest) -> Result<Self, ApiError> {
         let StreamRequest { state, identity, headers, filter, start } = request;
         let place = state.listeners.take(&identity)?;
-        let mut listening = state.hub.listen();
+        let mut listening = state.hub.listen(filter.dispatch.is_some());
         let opened = listening.frontier.wait_for(Option::is_some);
         let opened = tokio::time::timeout(OPEN_WITHIN, opened).await.map_err(|_late| ApiError::Starting)?;
         let now = opened.ok().and_then(|frontier| *frontier).ok_or(ApiError::Starting)?;

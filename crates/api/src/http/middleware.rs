@@ -12,7 +12,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::error::InternalError;
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CROSS_ORIGIN_RESOURCE_POLICY, HeaderMap, HeaderName, HeaderValue,
-    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    REFERRER_POLICY, USER_AGENT, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
@@ -94,6 +94,7 @@ async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiErro
         id: facts.id.0.clone(),
         address: address.map(|address| address.to_string()),
         trace: facts.trace,
+        is_by_command: is_by_command(request.headers()),
     };
     if needs == Needs::Nothing {
         request.extensions_mut().insert(context);
@@ -114,7 +115,8 @@ async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiErro
 /// for signing in. Pages that show more of the installation than its basic health require the
 /// permission to see it, unless the request comes from this machine.
 fn needs(method: &Method, path: &str, is_local: bool) -> Option<Needs> {
-    if path == openapi::DOCUMENT || route::is_page(path) {
+    let is_index = path == BASE_PATH && method.is_safe();
+    if path == "/" || is_index || path == openapi::DOCUMENT || route::is_page(path) {
         return None;
     }
     if path == EVENTS_SOCKET {
@@ -182,6 +184,10 @@ impl Facts {
     fn refuse(&self, error: &ApiError) -> HttpResponse {
         let mut problem: Problem = error.problem();
         problem.request_id.clone_from(&self.id.0);
+        let is_read = matches!(self.method.as_str(), "GET" | "HEAD");
+        if let Some(detail) = error.detail_of_read().filter(|_| is_read) {
+            detail.clone_into(&mut problem.detail);
+        }
         problem.trace_id = self.trace.trace_id();
         problem.instance = Some(self.path.clone());
         let (code, cause) = (&problem.code, exit::describe(error));
@@ -280,6 +286,11 @@ fn id_of(headers: &HeaderMap) -> RequestId {
     RequestId(given.filter(is_fit).map_or_else(|| Uuid::new_v4().to_string(), str::to_owned))
 }
 
+fn is_by_command(headers: &HeaderMap) -> bool {
+    let program = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+    program.is_some_and(|program| program.starts_with("schedctl/"))
+}
+
 /// The parent span of the request (W3C `traceparent`).
 fn caller_of(headers: &HeaderMap) -> Option<TraceContext> {
     let mut given = headers.get_all("traceparent");
@@ -310,7 +321,7 @@ mod tests {
         let (here, there) = (true, false);
         let fleet = Some(Needs::Permission(Permission::FleetRead));
         for (path, is_local, expected) in [
-            ("/api/v1", here, Some(Needs::Identity)),
+            ("/api/v1", there, None),
             ("/api/v1/jobs", here, Some(Needs::Identity)),
             ("/api/v1/", there, Some(Needs::Identity)),
             ("/ws/events", here, Some(Needs::Identity)),
@@ -330,7 +341,7 @@ mod tests {
             ("/metrics", here, None),
             ("/metrics", there, fleet),
             ("/status", there, fleet),
-            ("/", there, fleet),
+            ("/", there, None),
         ] {
             assert_eq!(needs(&Method::GET, path, is_local), expected, "{path} {is_local}");
         }
@@ -338,6 +349,8 @@ mod tests {
             (Method::POST, "/api/v1/sessions", Some(Needs::Nothing)),
             (Method::GET, "/api/v1/sessions", Some(Needs::Identity)),
             (Method::POST, "/api/v1/sessions/", Some(Needs::Identity)),
+            (Method::POST, "/api/v1", Some(Needs::Identity)),
+            (Method::HEAD, "/api/v1", None),
             (Method::POST, "/api/v1/%73essions", Some(Needs::Identity)),
             (Method::DELETE, "/api/v1/sessions/current", Some(Needs::Identity)),
         ] {

@@ -6,6 +6,7 @@
 
 use std::str::FromStr;
 
+use chrono::{DateTime, Utc};
 use sched_wire::{DEFAULT_PAGE, MAX_PAGE, Page};
 use serde::Serialize;
 
@@ -38,12 +39,7 @@ impl Limit {
         let has_more = rows.len() > shown;
         rows.truncate(shown);
         let next_cursor = rows.last().filter(|_| has_more).map(key);
-        Page {
-            items: rows.into_iter().map(show).collect(),
-            next_cursor,
-            total: None,
-            total_is_at_least: None,
-        }
+        Page::new(rows.into_iter().map(show).collect(), next_cursor)
     }
 }
 
@@ -94,12 +90,12 @@ impl Pages {
 }
 
 pub(crate) fn whole<R, T>(rows: Vec<R>, show: impl Fn(R) -> T) -> Page<T> {
-    Page {
-        items: rows.into_iter().map(show).collect(),
-        next_cursor: None,
-        total: None,
-        total_is_at_least: None,
-    }
+    Page::new(rows.into_iter().map(show).collect(), None)
+}
+
+/// The page of a search that ended early; `cursor` continues it.
+pub(crate) fn searched_until<T>(page: Page<T>, cursor: String, at: Option<DateTime<Utc>>) -> Page<T> {
+    Page { next_cursor: Some(cursor), searched_until: at, ..page }
 }
 
 /// Largest exact total.
@@ -132,6 +128,13 @@ mod tests {
         assert_eq!(cut(page(3, 2)), (vec![1, 2], Some("2".into())));
         assert_eq!(cut(page(2, 2)), (vec![1, 2], None));
         assert_eq!(cut(page(0, 2)), (vec![], None));
+    }
+
+    #[test]
+    fn page_of_an_incomplete_search_continues() {
+        let at = DateTime::from_timestamp(1_790_000_000, 0);
+        let cut = searched_until(page(0, 2), "7".to_owned(), at);
+        assert_eq!((cut.items.len(), cut.next_cursor.as_deref(), cut.searched_until), (0, Some("7"), at));
     }
 
     #[test]

@@ -6,11 +6,11 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ETAG, HeaderName, HeaderValue, LOCATION};
+use actix_web::http::header::{ContentType, ETAG, HeaderName, HeaderValue, LOCATION};
 use sched_model::DbError;
 use sched_model::identity::idempotency::StoredResponse;
 use serde::Serialize;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 
 use crate::error::ApiError;
 
@@ -19,9 +19,10 @@ pub(crate) struct Reply {
     status: StatusCode,
     location: Option<String>,
     etag: Option<String>,
-    body: Option<Value>,
+    /// JSON, with the fields in the order of the type, as in the answer to a read.
+    body: Option<String>,
     /// Replaces the body when the answer is repeated.
-    replay_body: Option<Value>,
+    replay_body: Option<String>,
 }
 
 pub(crate) fn note_replay(response: &mut HttpResponse) {
@@ -39,7 +40,7 @@ impl Reply {
     }
 
     pub(crate) fn with(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
-        let body = serde_json::to_value(body).map_err(ApiError::Unwritten)?;
+        let body = serde_json::to_string(body).map_err(ApiError::Unwritten)?;
         Ok(Self { status, location: None, etag: None, body: Some(body), replay_body: None })
     }
 
@@ -57,7 +58,7 @@ impl Reply {
     }
 
     pub(crate) fn or_again(self, body: &impl Serialize) -> Result<Self, ApiError> {
-        let replay_body = serde_json::to_value(body).map_err(ApiError::Unwritten)?;
+        let replay_body = serde_json::to_string(body).map_err(ApiError::Unwritten)?;
         Ok(Self { replay_body: Some(replay_body), ..self })
     }
 
@@ -71,19 +72,20 @@ impl Reply {
             status: i16::try_from(self.status.as_u16()).unwrap_or_default(),
             location: self.location.clone(),
             etag: self.etag.clone(),
-            body: self.replay_body.as_ref().or(self.body.as_ref()).map(Value::to_string),
+            body: self.replay_body.clone().or_else(|| self.body.clone()),
         }
     }
 
     pub(crate) fn from_stored(stored: StoredResponse) -> Result<Self, ApiError> {
         let corrupt = |reason: String| DbError::Corrupt { what: "a stored answer".to_owned(), reason };
         let status = u16::try_from(stored.status).ok().and_then(|status| StatusCode::from_u16(status).ok());
-        let body = stored.body.as_deref().map(serde_json::from_str).transpose();
+        let read = stored.body.as_deref().map(serde_json::from_str::<IgnoredAny>).transpose();
+        read.map_err(|error| corrupt(error.to_string()))?;
         Ok(Self {
             status: status.ok_or_else(|| corrupt(format!("its status is {}", stored.status)))?,
             location: stored.location,
             etag: stored.etag,
-            body: body.map_err(|error| corrupt(error.to_string()))?,
+            body: stored.body,
             replay_body: None,
         })
     }
@@ -97,7 +99,7 @@ impl Reply {
             response.insert_header((ETAG, etag));
         }
         match self.body {
-            Some(body) => response.json(body),
+            Some(body) => response.content_type(ContentType::json()).body(body),
             None => response.finish(),
         }
     }

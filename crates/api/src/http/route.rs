@@ -9,7 +9,9 @@ use actix_web::body::BoxBody;
 use actix_web::dev::{AppService, HttpServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
 use actix_web::middleware::{Next, from_fn};
-use actix_web::{Error, FromRequest, Handler, HttpMessage, HttpResponse, Resource, Responder, Route, web};
+use actix_web::{
+    Error, FromRequest, Handler, HttpMessage, HttpResponse, Resource, Responder, Route, guard, web,
+};
 use sched_model::domain::identity::Permission;
 
 use crate::error::ApiError;
@@ -70,6 +72,15 @@ impl Operation {
     pub(crate) const fn operation(&self) -> &OperationDoc {
         &self.says
     }
+
+    /// `HEAD` is `GET` without the body. The body of a stream has no end, and a socket has none.
+    fn answers_head(&self) -> bool {
+        self.method == Method::GET && (self.needs == Needs::Page || self.says.has_whole_answer())
+    }
+
+    fn methods(&self) -> impl Iterator<Item = &str> {
+        [self.method.as_str()].into_iter().chain(self.answers_head().then_some("HEAD"))
+    }
 }
 
 pub(crate) fn at(pattern: &'static str) -> Path {
@@ -86,7 +97,11 @@ macro_rules! methods {
                 F::Output: Responder + 'static,
             {
                 let operation = Operation { method: Method::$method, needs: needs.into(), says };
-                self.with(operation, web::$name().to(handler))
+                let route = match operation.answers_head() {
+                    true => web::route().guard(guard::Any(guard::Get()).or(guard::Head())),
+                    false => web::$name(),
+                };
+                self.with(operation, route.to(handler))
             }
         )+
     };
@@ -117,7 +132,7 @@ impl Path {
 
 impl HttpServiceFactory for Path {
     fn register(self, config: &mut AppService) {
-        let methods: Vec<&str> = self.operations.iter().map(|one| one.method.as_str()).collect();
+        let methods: Vec<&str> = self.operations.iter().flat_map(Operation::methods).collect();
         let allow = methods.join(", ");
         let refuse = move || {
             let allow = allow.clone();

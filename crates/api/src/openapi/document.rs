@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use self::refusals::{REFUSALS, refusal, refusal_header, refusals};
 use super::naming::{self, Schemas};
+use super::portable;
 use crate::http::idempotency::is_about_secrets;
 use crate::http::route::{Needs, Operation, Path};
 use crate::openapi::operation::{EVENT_STREAM, OperationDoc, RequestBody, ResponseDoc};
@@ -28,7 +29,6 @@ pub(crate) fn document(table: &[Path]) -> Value {
     }
     let mut document = json!({
         "openapi": "3.1.1",
-        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
         "info": {
             "title": "sched",
             "version": env!("CARGO_PKG_VERSION"),
@@ -49,6 +49,7 @@ pub(crate) fn document(table: &[Path]) -> Value {
     if let Some(document) = document.as_object_mut() {
         document.insert("components".to_owned(), components);
     }
+    portable::rewrite(&mut document);
     document
 }
 
@@ -121,7 +122,8 @@ impl Writing {
         if says.is_conditional && method == Method::PUT {
             header(
                 "If-None-Match",
-                json!({"type": "string", "const": "*"}),
+                // Not `const`, of which generators of clients make no header.
+                json!({"type": "string", "pattern": "^\\*$"}),
                 "`*`: refused if the resource exists.",
             );
         }
@@ -341,11 +343,12 @@ fn placeholder(name: &str) -> (Value, &'static str) {
 }
 
 fn tag(pattern: &str) -> &str {
-    pattern.trim_start_matches('/').split('/').next().unwrap_or_default()
+    pattern.trim_start_matches('/').split('/').next().filter(|part| !part.is_empty()).unwrap_or("index")
 }
 
 /// `GET /jobs/{job}/versions` is `get_jobs_job_versions`.
 fn id(method: &Method, pattern: &str) -> String {
+    let pattern = if pattern.is_empty() { "/index" } else { pattern };
     let path = pattern.replace(['{', '}'], "").replace(['/', '-', '.'], "_");
     format!("{}{path}", verb(method))
 }

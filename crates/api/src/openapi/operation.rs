@@ -4,6 +4,7 @@ use actix_web::http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
+use super::naming::SCHEMAS;
 use crate::http::extract::MERGE_PATCH_JSON;
 
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
@@ -61,6 +62,11 @@ impl OperationDoc {
 
     pub(crate) const fn has_query(&self) -> bool {
         self.query.is_some()
+    }
+
+    /// Whether the operation returns an answer with an end.
+    pub(crate) fn has_whole_answer(&self) -> bool {
+        !self.answers.is_empty() && self.answers.iter().all(|answer| answer.media_type != EVENT_STREAM)
     }
 
     pub(crate) fn accepts<T: JsonSchema>(self) -> Self {
@@ -134,8 +140,8 @@ impl OperationDoc {
     }
 }
 
+/// Has a name, because generators of clients derive one type for each inline schema and media type.
 fn patch_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    // Inline: it differs from that of `T` in the required fields only.
     let mut schema = T::json_schema(generator);
     let required: Vec<String> = match schema.remove("required") {
         Some(Value::Array(names)) => {
@@ -146,11 +152,17 @@ fn patch_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     // `null` removes a field, which is impossible for a required field.
     if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         for (_, field) in fields.iter_mut().filter(|(name, _)| !required.contains(name)) {
-            let kind = field.take();
+            let mut kind = field.take();
+            // An absent field stays as it is.
+            if let Some(kind) = kind.as_object_mut() {
+                kind.remove("default");
+            }
             *field = json!({"anyOf": [kind, {"type": "null"}]});
         }
     }
-    schema
+    let name = format!("{}Patch", T::schema_name());
+    generator.definitions_mut().insert(name.clone(), schema.to_value());
+    Schema::new_ref(format!("{SCHEMAS}{name}"))
 }
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {

@@ -8,10 +8,15 @@ use std::sync::LazyLock;
 
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
 use actix_web::{HttpResponse, web};
+use sched_runtime::health_endpoint;
+use sched_wire::{BASE_PATH, DETAILED_HEALTH, Index, PROBLEMS};
 use utoipa_swagger_ui::Config;
 
 use crate::error::ApiError;
 use crate::routes::table;
+
+/// Path of the page of the documentation.
+const PAGE: &str = "/api/docs";
 
 pub(crate) const DOCUMENT: &str = "/api/v1/openapi.json";
 
@@ -21,6 +26,24 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
 
 static TEXT: LazyLock<String> = LazyLock::new(|| super::document(&table::table()).to_string());
 
+/// `GET /` and `GET /api/v1`
+pub(crate) async fn index() -> web::Json<Index> {
+    web::Json(Index {
+        service: crate::PROGRAM.name.to_owned(),
+        version: crate::PROGRAM.version.to_owned(),
+        api: BASE_PATH.to_owned(),
+        documentation: PAGE.to_owned(),
+        openapi: DOCUMENT.to_owned(),
+        problems: PROBLEMS.to_owned(),
+        endpoints: health_endpoint::PATHS
+            .iter()
+            .copied()
+            .chain([DETAILED_HEALTH])
+            .map(str::to_owned)
+            .collect(),
+    })
+}
+
 /// `GET /openapi.json`
 pub(crate) async fn json() -> HttpResponse {
     HttpResponse::Ok().content_type("application/json").body(TEXT.as_str())
@@ -28,7 +51,7 @@ pub(crate) async fn json() -> HttpResponse {
 
 /// `GET /api/docs`
 pub(crate) async fn page() -> HttpResponse {
-    HttpResponse::PermanentRedirect().insert_header((LOCATION, "/api/docs/")).finish()
+    HttpResponse::PermanentRedirect().insert_header((LOCATION, format!("{PAGE}/"))).finish()
 }
 
 /// `GET /api/docs/{file}`

@@ -8,6 +8,7 @@ mod history;
 mod job_events;
 pub(crate) mod job_types;
 mod life;
+mod pauses;
 pub(crate) mod previews;
 pub(crate) mod switches;
 pub(crate) mod trigger;
@@ -21,6 +22,7 @@ use sched_model::{Conn, DbResult, definitions::dependencies, events::append, ide
 use sched_wire::{BASE_PATH, Include, JobSort, JobsQuery, Page};
 
 use super::{Answer, State, built_in};
+use crate::convert::effective::InstallationDefaults;
 use crate::convert::{IntoDomain, response, spec};
 use crate::error::ApiError;
 use crate::http::call::Call;
@@ -32,6 +34,7 @@ use crate::routes::etag::version_tag;
 use crate::routes::operations::auditing;
 use crate::{error::field_error, http::cursor};
 
+use self::pauses::Pauses;
 pub(crate) use change::{patch, put, rollback};
 pub(super) use history::changes;
 pub(crate) use history::{dispatches, executions, version, versions};
@@ -59,7 +62,7 @@ pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiEr
             )
             .await?;
             let id = saved.job.id;
-            Ok::<_, ApiError>((created(saved.job)?, id))
+            Ok::<_, ApiError>((created(saved.job, call.state.defaults())?, id))
         })
         .await?;
     if let Some(id) = written.extra {
@@ -68,9 +71,9 @@ pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiEr
     Ok(written.response)
 }
 
-pub(super) fn created(job: Job) -> Result<Reply, ApiError> {
+pub(super) fn created(job: Job, installation: InstallationDefaults) -> Result<Reply, ApiError> {
     let (tag, location) = (entity_tag(&job), format!("{BASE_PATH}/jobs/{}", job.id));
-    Ok(Reply::created(&response::job(job, Vec::new()))?.location(location).etag(tag))
+    Ok(Reply::created(&response::job(job, Vec::new(), installation))?.location(location).etag(tag))
 }
 
 /// `GET /jobs`
@@ -82,21 +85,23 @@ pub(crate) async fn list(
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let is_counted = query.total == Some(true);
     let (list, which) = list_of_query(query)?;
-    let (rows, followers, counted) = state
+    let (rows, followers, pauses, counted) = state
         .read(&identity, "list_jobs", async |conn: &mut Conn| {
             let rows = jobs::list(conn, tenant, &list, limit.rows()).await?;
+            let pauses = Pauses::read(conn, tenant, &rows).await?;
             let ids: Vec<JobId> = rows.iter().map(|job| job.id).collect();
             let followers = dependencies::followers(conn, tenant, &ids).await?;
             let counted = match is_counted {
                 true => Some(jobs::count(conn, tenant, &list, ROWS_COUNTED).await?),
                 false => None,
             };
-            Ok((rows, followers, counted))
+            Ok((rows, followers, pauses, counted))
         })
         .await?;
     let shown = |job: Job| {
         let followed_by = followers.get(&job.id).cloned().unwrap_or_default();
-        response::job(job, followed_by)
+        let next_run_at = pauses.next_fire(tenant, &job);
+        sched_wire::Job { next_run_at, ..response::job(job, followed_by, state.defaults()) }
     };
     let by = list.order.by;
     let cursor = |job: &Job| match Position::of(job, by) {
@@ -170,7 +175,7 @@ pub(crate) async fn get(
     identity: Identity,
     job: web::Path<String>,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+    let (tenant, installation) = (identity.tenant(), state.defaults());
     let reply = state
         .read_prepared(&identity, "show_job", async |conn: &Conn| {
             if let Ok(id) = job.parse()
@@ -179,26 +184,38 @@ pub(crate) async fn get(
             {
                 // Most jobs have no followers, so the query is skipped.
                 return if is_followed {
-                    shown(conn, tenant, found).await
+                    shown(conn, tenant, found, installation).await
                 } else {
-                    shown_with(found, Vec::new())
+                    shown_with(conn, tenant, (found, Vec::new()), installation).await
                 };
             }
             let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
-            shown(conn, tenant, found).await
+            shown(conn, tenant, found, installation).await
         })
         .await?;
     Ok(reply.into_response())
 }
 
-pub(super) async fn shown(conn: &Conn, tenant: TenantId, job: Job) -> Result<Reply, ApiError> {
+pub(super) async fn shown(
+    conn: &Conn,
+    tenant: TenantId,
+    job: Job,
+    installation: InstallationDefaults,
+) -> Result<Reply, ApiError> {
     let followed_by = dependencies::followers(conn, tenant, &[job.id]).await?.remove(&job.id);
-    shown_with(job, followed_by.unwrap_or_default())
+    shown_with(conn, tenant, (job, followed_by.unwrap_or_default()), installation).await
 }
 
-fn shown_with(job: Job, followed_by: Vec<After>) -> Result<Reply, ApiError> {
+async fn shown_with(
+    conn: &Conn,
+    tenant: TenantId,
+    (job, followed_by): (Job, Vec<After>),
+    installation: InstallationDefaults,
+) -> Result<Reply, ApiError> {
     let tag = entity_tag(&job);
-    Ok(Reply::ok(&response::job(job, followed_by))?.etag(tag))
+    let next_run_at = Pauses::read(conn, tenant, std::slice::from_ref(&job)).await?.next_fire(tenant, &job);
+    let shown = sched_wire::Job { next_run_at, ..response::job(job, followed_by, installation) };
+    Ok(Reply::ok(&shown)?.etag(tag))
 }
 
 fn entity_tag(job: &Job) -> String {

@@ -2,6 +2,8 @@
 //! audit log and the events are last in the lock order. All in one transaction: a process that dies
 //! has written nothing.
 
+use std::collections::BTreeSet;
+
 use sched_model::domain::changes::differences;
 use sched_model::events::append::NewEvent;
 use sched_model::identity::audit::AuditEntry;
@@ -13,6 +15,8 @@ use serde_json::Value;
 pub(crate) struct Notes {
     pub(super) entries: Vec<AuditEntry>,
     pub(super) events: Vec<NewEvent>,
+    /// Names of secrets in written functions.
+    pub(super) secrets: BTreeSet<String>,
 }
 
 impl Notes {

@@ -139,7 +139,7 @@ impl Change<'_> {
                 may_touch_built_in(&call.identity, is_system)?;
                 let subject = Subject { tenant: own, project: None, target: Target::Function(name) };
                 self.save(conn, subject, &call.by).await?;
-                functions::shown(conn, own, name).await
+                functions::shown(conn, &call.identity, name, call.state.defaults()).await
             }
             Pausable::Queue => {
                 let subject = Subject { tenant: own, project: None, target: Target::Queue(name) };

@@ -41,9 +41,10 @@ pub(crate) fn socket() -> Path {
     )
 }
 
-/// Their roots are in [`crate::http::route::PAGES`]. Not in the OpenAPI document.
+/// Their roots are `/` and [`crate::http::route::PAGES`]. Not in the OpenAPI document.
 pub(crate) fn pages() -> Vec<Path> {
     vec![
+        at("/").get(Needs::Page, openapi::index, operation("Show the addresses of the API")),
         at("/api/docs").get(Needs::Page, openapi::page, operation("Show the documentation of the API")),
         at(wire::PROBLEMS).get(Needs::Page, openapi::problems, operation("Show the codes of problems")),
         at("/api/docs/{file:.*}").get(
@@ -56,7 +57,11 @@ pub(crate) fn pages() -> Vec<Path> {
 
 fn documents() -> Vec<Path> {
     let document = operation("Show this document").ok::<serde_json::Map<String, serde_json::Value>>();
-    vec![at("/openapi.json").get(Needs::Nothing, openapi::json, document)]
+    let addresses = operation("Show the addresses of the API and of its documentation");
+    vec![
+        at("").get(Needs::Nothing, openapi::index, addresses.ok::<wire::Index>()),
+        at("/openapi.json").get(Needs::Nothing, openapi::json, document),
+    ]
 }
 
 fn jobs() -> Vec<Path> {

@@ -34,9 +34,11 @@ mod jobs {
     mod apply_once;
     mod dependencies;
     mod explanations;
+    mod exports;
     mod gathered;
     mod job_crowd;
     mod job_life;
+    mod mistakes;
     mod previews;
     mod switches;
     mod triggers;
@@ -65,5 +67,6 @@ mod requests {
 
 mod runs {
     mod commands;
+    mod dead_letters;
     mod logs;
 }

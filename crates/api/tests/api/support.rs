@@ -9,6 +9,7 @@ use sched_api::{Config, PROGRAM, StartError, config::GROUPS};
 use sched_model::domain::secret::{KEY_BYTES, key_line};
 use sched_runtime::config::{MapSource, load};
 use sched_runtime::daemon::Context;
+use sched_runtime::service_manager::ServiceManager;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_runtime::telemetry::metrics_recorder;
@@ -165,6 +166,7 @@ fn launch_with(
         metrics,
         traces: Traces::default(),
         tracker: Tracker::default(),
+        service: ServiceManager::default(),
     };
     let server = sched_api::build(config, &context).unwrap();
     let addr = server.addr();

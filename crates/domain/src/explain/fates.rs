@@ -9,10 +9,13 @@ use chrono::{DateTime, Utc};
 
 use super::timeline::{Occurrence, Occurrences, Segment, segments};
 use super::{
-    DispatchRecord, Evidence, ExplainError, Explanation, Fate, MAX_FIRE_TIMES, PauseInForce, Skip, Summary,
-    TimelineEntry,
+    DispatchRecord, Evidence, ExplainError, Explanation, Fate, MAX_FIRE_TIMES, MisfireRule, PauseInForce,
+    Skip, Summary, TimelineEntry,
 };
 use sched_timetable::SkipReason;
+
+/// Source of the versions in which the scheduler disabled the job.
+const SCHEDULER: &str = "scheduler";
 
 /// Explains the fire times in `from..to`.
 ///
@@ -197,8 +200,8 @@ impl<'a> Lines<'a> {
     fn disabled(&self, segment: &Segment<'_>, at: DateTime<Utc>) -> Option<Fate> {
         let version = segment.version;
         if segment.settings().is_some_and(|settings| !settings.is_enabled) {
-            let (since, by) = (Some(version.changed_at), Some(version.changed_by.clone()));
-            return Some(Fate::Disabled { since, by });
+            let by = Some(version.changed_by.clone()).filter(|by| by != SCHEDULER);
+            return Some(Fate::Disabled { since: Some(version.changed_at), by });
         }
         let within = |since: &&DateTime<Utc>| segment.after <= **since && **since < at;
         if let Some(since) = self.evidence.disabled_at.iter().filter(within).max() {
@@ -225,7 +228,21 @@ impl<'a> Lines<'a> {
 
     fn skipped(&self, skip: &Skip, at: DateTime<Utc>) -> Fate {
         let pause = self.pause_at(at.max(skip.recorded_at)).filter(|_| skip.reason == SkipReason::PausedJob);
-        Fate::Skipped { skip: Box::new(skip.clone()), pause }
+        let misfire =
+            (skip.reason == SkipReason::Misfire).then(|| self.misfire_rule(skip.recorded_at)).flatten();
+        Fate::Skipped { skip: Box::new(skip.clone()), pause, misfire }
+    }
+
+    /// The scheduler decides by the settings in effect when it records.
+    fn misfire_rule(&self, at: DateTime<Utc>) -> Option<MisfireRule> {
+        let mut versions = self.evidence.versions.iter().rev();
+        let settings = versions.find(|version| version.changed_at <= at)?.settings.as_ref().ok()?;
+        Some(MisfireRule {
+            policy: settings.misfire_policy,
+            cap: settings.misfire_cap,
+            grace_seconds: settings.misfire_grace_seconds,
+            max_instances: settings.max_instances,
+        })
     }
 
     fn pause_at(&self, at: DateTime<Utc>) -> Option<PauseInForce> {

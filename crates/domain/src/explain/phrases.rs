@@ -5,12 +5,15 @@
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use super::{
-    Attempt, BlockingDispatch, DispatchRecord, Fate, LeadershipGap, PauseInForce, Skip, TimelineEntry,
+    Attempt, BlockingDispatch, DispatchRecord, Fate, LeadershipGap, MisfireRule, PauseInForce, Skip,
+    TimelineEntry,
 };
 use crate::attempt::AttemptOutcome;
 use crate::instance::TermEnd;
+use crate::job::{MisfireKind, seconds};
 use crate::run_state::DispatchStatus;
 use sched_timetable::SkipReason;
+use sched_timetable::misfire::DEFAULT_GRACE;
 
 /// In seconds if it is whole.
 pub(super) fn instant(at: DateTime<Utc>) -> String {
@@ -72,7 +75,13 @@ impl Fate {
     fn sentence(&self) -> String {
         match self {
             Self::Dispatched(dispatch) => dispatch.sentence(),
-            Self::Skipped { skip, pause } => skipped(skip, pause.as_ref()),
+            Self::Skipped { skip, pause, misfire } => {
+                let because = match misfire {
+                    Some(rule) => rule.phrase(skip),
+                    None => reason(skip.reason).to_owned(),
+                };
+                skipped(skip, &because, pause.as_ref())
+            }
             Self::Suppressed => reason(SkipReason::DstSuppressed).to_owned(),
             Self::Excluded => format!(
                 "{}: {}; to be recorded when the next fire comes",
@@ -118,8 +127,8 @@ impl Fate {
     }
 }
 
-fn skipped(skip: &Skip, pause: Option<&PauseInForce>) -> String {
-    let mut text = format!("{}: {}", skip.reason, reason(skip.reason));
+fn skipped(skip: &Skip, because: &str, pause: Option<&PauseInForce>) -> String {
+    let mut text = format!("{}: {because}", skip.reason);
     if let Some(pause) = pause {
         text.push_str(&format!(", by {} since {}", pause.by, moment(pause.since)));
         if let Some(until) = pause.until {
@@ -156,7 +165,7 @@ fn skipped(skip: &Skip, pause: Option<&PauseInForce>) -> String {
 const fn reason(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Misfire => {
-            "it passed without a dispatch and is not caught up, by the misfire policy or because more fires were due at once than max_instances allows"
+            "it passed without a dispatch, and the settings of that time do not catch it up"
         }
         SkipReason::Overlap => "max_instances runs of the job were open",
         SkipReason::PausedJob => "the job was paused",
@@ -172,6 +181,30 @@ const fn reason(reason: SkipReason) -> &'static str {
     }
 }
 
+impl MisfireRule {
+    fn phrase(&self, skip: &Skip) -> String {
+        let late = skip.recorded_at - skip.last;
+        let grace = self.grace_seconds.map_or(DEFAULT_GRACE, seconds);
+        if late.to_std().unwrap_or_default() <= grace {
+            let runs = self.max_instances;
+            return format!("more fires were due at once than max_instances ({runs}) allows");
+        }
+        let what = if skip.count > 1 { "the last one" } else { "its time" };
+        let rule = match self.policy {
+            MisfireKind::Skip => "misfire_policy skip catches up no missed fire".to_owned(),
+            MisfireKind::FireOnce => {
+                "misfire_policy fire_once catches up the latest missed fire only".to_owned()
+            }
+            MisfireKind::FireAll => format!(
+                "misfire_policy fire_all catches up the latest {} missed fires (misfire_cap), as far as max_instances \
+                 ({}) allows",
+                self.cap, self.max_instances
+            ),
+        };
+        format!("decided {} after {what}, and {rule}", length(late))
+    }
+}
+
 impl BlockingDispatch {
     fn phrase(&self) -> String {
         let until = self
@@ -184,6 +217,17 @@ impl BlockingDispatch {
 impl LeadershipGap {
     fn phrase(&self, at: DateTime<Utc>) -> String {
         let next = moment(self.next_at);
+        if let Some(expired) = self.lease_expired_at {
+            let expired_at = moment(expired);
+            return if expired <= at {
+                format!("no scheduler led from {expired_at} to {next}")
+            } else {
+                format!(
+                    "the leader of that time did not decide about it; its lease expired at {expired_at}, and no \
+                     scheduler led until {next}"
+                )
+            };
+        }
         match self.former_end {
             None => format!("no leader is known before {next}"),
             Some((ended, _)) if ended <= at => format!("no scheduler led from {} to {next}", moment(ended)),

@@ -342,6 +342,24 @@ fn job_disabled_by_scheduler_has_no_fire_times() {
 }
 
 #[test]
+fn version_of_scheduler_names_the_scheduler() {
+    let off = JobSettings { is_enabled: false, ..hourly() };
+    let disabled = Version { changed_by: "scheduler".into(), ..version(2, "disabled", "10:05", off) };
+    let evidence = Evidence {
+        is_enabled: false,
+        cursor: None,
+        settled_until: at("10:05"),
+        versions: vec![version(1, "created", "00:00", hourly()), disabled],
+        disabled_at: vec![at("10:05")],
+        skips: vec![Skip { is_count_exact: false, ..skip("10:00", "10:05", 1, SkipReason::Disabled) }],
+        ..evidence()
+    };
+    let explanation = explained(&evidence, "10:00", "14:00");
+    assert_eq!(shown(&explanation), ["10:00-10:00 1 skipped disabled", "11:00-13:00 3 disabled"]);
+    assert!(explanation.lines[1].sentence().contains("the scheduler disabled the job at 2026-03-02T10:05"));
+}
+
+#[test]
 fn unreadable_settings_give_unclear_fates() {
     let evidence = Evidence {
         versions: vec![Version {

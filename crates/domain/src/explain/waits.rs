@@ -235,10 +235,23 @@ fn excluded(facts: &JobFacts) -> Option<Wait> {
     })
 }
 
+/// A pause without an end has no first fire after it.
+fn after_pause(facts: &JobFacts) -> Option<DateTime<Utc>> {
+    let (next, until) = (facts.next_run_at?, facts.paused_until?);
+    if next >= until {
+        return Some(next);
+    }
+    let known = facts.calendars.iter().map(|known| Calendar::parse(&known.definition));
+    let calendars: Vec<Calendar> = known.collect::<Result<_, _>>().ok()?;
+    let of = (facts.tenant, facts.created_at);
+    facts.settings.first_fire_after_pause(of, &calendars, until)
+}
+
 fn next_fire(facts: &JobFacts) -> Option<Wait> {
     let settings = &facts.settings;
     match facts.next_run_at {
         _ if !settings.is_enabled => None,
+        Some(_) if facts.is_paused => after_pause(facts).map(|at| Wait::Fire { at, is_due: false }),
         Some(at) => Some(Wait::Fire { at, is_due: at <= facts.now }),
         None if settings.job_type != JobType::Manual => Some(Wait::Over),
         None => facts.upstream.is_empty().then_some(Wait::Trigger),

@@ -31,7 +31,7 @@ pub struct Builtin {
     pub schedule: Value,
     pub timeout_seconds: i32,
     pub overlap: OverlapPolicy,
-    /// `None` uses the default of the worker.
+    /// `None` uses the default of the installation.
     pub retry_policy: Option<RetryPolicy>,
     pub disabled_reason: Option<&'static str>,
 }
@@ -44,6 +44,9 @@ pub const STALE_INSTANCES: &str = "sched.stale_instances";
 pub const ARCHIVE: &str = "sched.archive";
 pub const BACKUP: &str = "sched.backup";
 pub const NOTIFY: &str = "sched.notify";
+
+/// Maintenance may be repeated without harm.
+const MAINTENANCE_ATTEMPTS: u32 = 3;
 
 #[must_use]
 pub fn builtins() -> [Builtin; 6] {
@@ -58,9 +61,9 @@ pub fn builtins() -> [Builtin; 6] {
             schedule: json!({"expression": "40 2 * * *"}),
             timeout_seconds: 6 * hours,
             overlap: OverlapPolicy::Skip,
-            retry_policy: None,
+            retry_policy: Some(RetryPolicy::standard(MAINTENANCE_ATTEMPTS)),
             disabled_reason: Some(
-                "set HISTORY_EXPIRY=detach on the schedulers and ARCHIVE_URL on the workers, then enable the job",
+                "set HISTORY_EXPIRY=detach on the schedulers and ARCHIVE_URL on the workers that serve the queue system, which then enable the job",
             ),
         },
         Builtin {
@@ -72,9 +75,9 @@ pub fn builtins() -> [Builtin; 6] {
             schedule: json!({"expression": "20 1 * * *"}),
             timeout_seconds: 6 * hours,
             overlap: OverlapPolicy::Skip,
-            retry_policy: None,
+            retry_policy: Some(RetryPolicy::standard(MAINTENANCE_ATTEMPTS)),
             disabled_reason: Some(
-                "set BACKUP_DIR on the workers that serve the queue system, then enable the job",
+                "set BACKUP_DIR on the workers that serve the queue system, which then enable the job",
             ),
         },
         Builtin {
@@ -107,7 +110,7 @@ pub fn builtins() -> [Builtin; 6] {
             schedule: json!({"expression": "10 0 * * *"}),
             timeout_seconds: 600,
             overlap: OverlapPolicy::Skip,
-            retry_policy: None,
+            retry_policy: Some(RetryPolicy::standard(MAINTENANCE_ATTEMPTS)),
             disabled_reason: None,
         },
         Builtin {
@@ -119,7 +122,7 @@ pub fn builtins() -> [Builtin; 6] {
             schedule: json!({"minutes": 15}),
             timeout_seconds: 900,
             overlap: OverlapPolicy::Skip,
-            retry_policy: None,
+            retry_policy: Some(RetryPolicy::standard(MAINTENANCE_ATTEMPTS)),
             disabled_reason: None,
         },
         Builtin {
@@ -131,7 +134,7 @@ pub fn builtins() -> [Builtin; 6] {
             schedule: json!({"hours": 1}),
             timeout_seconds: 300,
             overlap: OverlapPolicy::Skip,
-            retry_policy: None,
+            retry_policy: Some(RetryPolicy::standard(MAINTENANCE_ATTEMPTS)),
             disabled_reason: None,
         },
     ]

@@ -19,7 +19,7 @@ pub use confinement::{ResourceLimits, RunAs};
 pub use http::*;
 pub use native::{NativeConfig, check_handler_name};
 pub use process::*;
-pub use template::{Form, MissingValue, Template, TemplateError, TemplateValues};
+pub use template::{Form, MissingValue, RunContext, Template, TemplateError, TemplateValues, UpstreamValues};
 pub use text_or_secret::{SecretName, TextOrSecret};
 
 /// The worker searches the output of an attempt for each secret, in many encodings.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Double, Int4, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Double, Int4, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
 use crate::connection::error::ConstraintKind;
@@ -95,20 +95,26 @@ pub async fn register(conn: &mut Conn, instance: &NewInstance) -> DbResult<()> {
 statement! {
     /// A named statement: an update of the query builder is prepared again each time (two
     /// transactions).
-    Renew = "leadership/leader_heartbeat.sql",
-    (clock_offset: Option<f64> as Nullable<Double>, id: InstanceId as SqlUuid)
+    Renew<'a> = "leadership/leader_heartbeat.sql",
+    (id: InstanceId as SqlUuid, clock_offset: Option<f64> as Nullable<Double>, failing_tasks: &'a [&'a str] as Array<Text>)
     -> (Nullable<BigInt>, Nullable<Timestamptz>, Nullable<BigInt>, Timestamptz)
 }
 
 /// Records a heartbeat; for the leader this renews the lease.
 ///
-/// `clock_offset`: seconds of the database's clock ahead of the host's, for operators.
+/// `clock_offset`: seconds of the database's clock ahead of the host's. `failing_tasks`: tasks of the
+/// leader that keep failing. Both are for operators.
 ///
 /// # Errors
 /// The caller must not assume a renewed lease.
-pub async fn heartbeat(conn: &mut Conn, id: InstanceId, clock_offset: Option<f64>) -> DbResult<Heartbeat> {
+pub async fn heartbeat(
+    conn: &mut Conn,
+    id: InstanceId,
+    clock_offset: Option<f64>,
+    failing_tasks: &[&str],
+) -> DbResult<Heartbeat> {
     type Row = (Option<Term>, Option<DateTime<Utc>>, Option<Term>, DateTime<Utc>);
-    let row: Option<Row> = Renew { clock_offset, id }.get_result(conn).await.optional()?;
+    let row: Option<Row> = Renew { id, clock_offset, failing_tasks }.get_result(conn).await.optional()?;
     Ok(row.map_or(Heartbeat::Unregistered, |(term, leader_since, requested, at)| Heartbeat::Recorded {
         term,
         leader_since,
@@ -148,7 +154,7 @@ statement! {
     LockLeader = "leadership/leader_lock.sql", (lease_seconds: f64 as Double) -> (BigInt, Bool)
 }
 statement! {
-    Lead = "leadership/leader_begin_term.sql", (id: InstanceId as SqlUuid) -> (BigInt, Text, Int4, Nullable<BigInt>, Nullable<Text>)
+    Lead = "leadership/leader_begin_term.sql", (id: InstanceId as SqlUuid, lease_ms: i32 as Int4) -> (BigInt, Text, Int4, Nullable<BigInt>, Nullable<Text>)
 }
 statement! {
     EndTerm = "leadership/leader_end_term.sql", (term: Term as BigInt, reason: TermEnd as Text) -> BigInt
@@ -190,6 +196,7 @@ fn leader_changed(id: InstanceId, new_term: &NewTerm) -> NewEvent {
 /// Also if a transaction in flight of the old leader outlasts the lock timeout; try again.
 pub async fn take_over(conn: &mut Conn, id: InstanceId, lease: Duration) -> DbResult<TakeOver> {
     let lease_seconds = lease.as_secs_f64();
+    let lease_ms = i32::try_from(lease.as_millis()).unwrap_or(i32::MAX);
     let leader: Option<(Term, bool)> = Leader { lease_seconds }.get_result(conn).await.optional()?;
     if matches!(leader, Some((_, false))) {
         return Ok(TakeOver::Held);
@@ -203,7 +210,7 @@ pub async fn take_over(conn: &mut Conn, id: InstanceId, lease: Duration) -> DbRe
             }
             None => {}
         }
-        let new_term: Option<NewTerm> = Lead { id }.get_result(conn).await.optional()?;
+        let new_term: Option<NewTerm> = Lead { id, lease_ms }.get_result(conn).await.optional()?;
         // The row was removed because this scheduler seemed dead: it must register again first.
         let Some(new_term) = new_term else { return Ok(TakeOver::Held) };
         append::append(conn, &[leader_changed(id, &new_term)]).await?;

@@ -4,6 +4,7 @@
 //! workers, never in the whole table. The numbers are not one snapshot.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -11,9 +12,10 @@ use diesel::sql_types::{BigInt, Double, Nullable, Text, Timestamptz, Uuid as Sql
 use diesel_async::RunQueryDsl;
 
 use crate::schema::scheduled_jobs;
-use crate::{Conn, DbResult, explain::blockers};
+use crate::{Conn, DbResult, connection::database_clock, explain::blockers};
 use sched_domain::explain::waits::QueueFacts;
 use sched_domain::ids::TenantId;
+use sched_domain::job::Scope;
 
 #[derive(Debug, Clone, Queryable)]
 pub struct Counts {
@@ -27,7 +29,8 @@ pub struct Counts {
     pub dispatches_running: i64,
     pub next_run_at: Option<DateTime<Utc>>,
     pub workers_online: i64,
-    pub schedulers: i64,
+    /// Schedulers with a heartbeat within the lease.
+    pub schedulers_online: i64,
     /// Seconds since the last heartbeat of the current or last leader; `None` without one.
     pub leader_silence: Option<f64>,
 }
@@ -40,6 +43,12 @@ pub struct Waiting {
     pub oldest_claimable_at: Option<DateTime<Utc>>,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Queryable)]
+pub struct DueJob {
+    pub name: String,
+    pub next_run_at: DateTime<Utc>,
+}
+
 #[derive(Debug, Clone, Queryable)]
 pub struct Quarantined {
     pub name: String,
@@ -47,7 +56,7 @@ pub struct Quarantined {
 }
 
 statement! {
-    CountAll = "overview/overview_counts.sql", (tenant: TenantId as SqlUuid) -> (
+    CountAll = "overview/overview_counts.sql", (tenant: TenantId as SqlUuid, lease_seconds: f64 as Double) -> (
         Timestamptz, BigInt, BigInt, BigInt, BigInt, BigInt, Nullable<Timestamptz>, BigInt, BigInt, Nullable<Double>
     )
 }
@@ -56,8 +65,9 @@ statement! {
     WaitingQueues = "overview/overview_waiting.sql", (tenant: TenantId as SqlUuid) -> (Text, BigInt, Nullable<Timestamptz>)
 }
 
-pub async fn counts(conn: &mut Conn, tenant: TenantId) -> DbResult<Counts> {
-    Ok(CountAll { tenant }.get_result(conn).await?)
+/// `lease`: the lease of the leader, after which a silent scheduler counts as gone.
+pub async fn counts(conn: &mut Conn, tenant: TenantId, lease: Duration) -> DbResult<Counts> {
+    Ok(CountAll { tenant, lease_seconds: lease.as_secs_f64() }.get_result(conn).await?)
 }
 
 /// Queues of a tenant that have waiting runs or are paused or limited; by name.
@@ -75,6 +85,25 @@ pub async fn waiting(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<Waiting>
     Ok(waiting.collect())
 }
 
+/// The jobs of a tenant that fire next, without paused ones, at most `limit`.
+pub async fn next_due(conn: &mut Conn, tenant: TenantId, limit: i64) -> DbResult<Vec<DueJob>> {
+    use scheduled_jobs as j;
+    let found = j::table
+        .filter(j::tenant_id.eq(tenant))
+        .filter(j::next_run_at.is_not_null())
+        .filter(j::is_enabled)
+        .filter(
+            diesel::dsl::not(j::is_paused)
+                .or(j::paused_until.le(database_clock::clock_timestamp().nullable()).assume_not_null()),
+        )
+        .order((j::next_run_at, j::name))
+        .limit(limit)
+        .select((j::name, j::next_run_at.assume_not_null()))
+        .load(conn)
+        .await?;
+    Ok(found)
+}
+
 /// Jobs of a tenant that the scheduler disabled automatically, at most `limit`, by name.
 pub async fn quarantined(conn: &mut Conn, tenant: TenantId, limit: i64) -> DbResult<Vec<Quarantined>> {
     use scheduled_jobs as j;
@@ -83,7 +112,7 @@ pub async fn quarantined(conn: &mut Conn, tenant: TenantId, limit: i64) -> DbRes
         .filter(j::deleted_at.is_null())
         .filter(diesel::dsl::not(j::is_enabled))
         .filter(j::disabled_reason.is_not_null())
-        .filter(j::last_fire_at.is_not_null())
+        .filter(j::last_fire_at.is_not_null().or(j::scope.eq(Scope::Project)))
         .order(j::name)
         .limit(limit)
         .select((j::name, j::disabled_reason))

@@ -31,6 +31,9 @@ pub enum DbError {
     /// A value that this program never writes: from another program or a defect.
     #[error("{what} cannot be read: {reason}")]
     Corrupt { what: String, reason: String },
+    /// The login lacks a right. The rows of the statement are not the cause, and a grant is the fix.
+    #[error("the database login of this program lacks a right")]
+    NoPermission(#[source] DieselError),
     #[error("the database rejected the statement")]
     Other(#[source] DieselError),
 }
@@ -120,6 +123,7 @@ impl From<DieselError> for DbError {
                 Class::Collision => Self::Collision(error),
                 Class::TimeOut => Self::TimedOut(error),
                 Class::Outage => Self::Unavailable(Box::new(error)),
+                Class::NoPermission => Self::NoPermission(error),
                 Class::Other => Self::Other(error),
             },
         }
@@ -147,18 +151,17 @@ fn classify(message: &str) -> Class {
         "No space left on device",
         "out of memory",
         "out of shared memory",
-        "permission denied",
         "read-only transaction",
     ];
-    // Waiting does not help a login that may not act as the owner of the tables.
-    const REFUSALS: &[&str] = &["permission denied to set role"];
+    // A file that the server may not open is an outage, with a capital P.
+    const NO_PERMISSION: &[&str] = &["permission denied", "must be owner of", "row-level security policy"];
     const TIME_OUTS: &[&str] = &["canceling statement due to", "idle-in-transaction"];
     if message.contains("deadlock detected") {
         Class::Collision
     } else if TIME_OUTS.iter().any(|text| message.contains(text)) {
         Class::TimeOut
-    } else if REFUSALS.iter().any(|text| message.contains(text)) {
-        Class::Other
+    } else if NO_PERMISSION.iter().any(|text| message.contains(text)) {
+        Class::NoPermission
     } else if OUTAGES.iter().any(|text| message.contains(text)) {
         Class::Outage
     } else {
@@ -170,6 +173,7 @@ enum Class {
     Collision,
     TimeOut,
     Outage,
+    NoPermission,
     Other,
 }
 

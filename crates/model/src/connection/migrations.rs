@@ -36,7 +36,10 @@ pub struct MigrationState {
 pub enum SchemaError {
     #[error("the database has no schema yet; run `schedctl migrate up`")]
     Missing,
-    #[error("the database schema is {pending} migrations behind this program; run `schedctl migrate up`")]
+    #[error(
+        "the database schema is {pending} migration{} behind this program; run `schedctl migrate up`",
+        if *.pending == 1 { "" } else { "s" }
+    )]
     Older { pending: usize },
     #[error(
         "the database schema is newer than this program (it has {newest}); install the release that created it, or revert it \
@@ -57,9 +60,9 @@ pub enum SchemaError {
 
 /// Why a migration failed.
 ///
-/// Earlier migrations stay applied, and the failed one left nothing, with one exception: a
-/// concurrent index build leaves an invalid index, which the operator must drop
-/// (`migrations/README.md`).
+/// Earlier migrations stay applied, and the failed one left nothing, also if it was the first one.
+/// There is one exception: a concurrent index build leaves an invalid index, which the operator
+/// must drop (`migrations/README.md`).
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
     #[error("a migration failed")]
@@ -80,19 +83,29 @@ pub enum Steps {
 /// Applies every pending migration; returns the names, oldest first. Needs a multi-threaded
 /// runtime.
 pub async fn up(database: &Database) -> Result<Vec<String>, MigrationError> {
-    let mut harness = harness(database).await?;
-    let applied = in_blocking(move || {
-        harness
+    let mut conn = locked(database).await?;
+    let is_first = !has_migration_table(&mut conn).await?;
+    let mut harness = AsyncMigrationHarness::new(conn);
+    let (applied, mut conn) = in_blocking(move || {
+        let applied = harness
             .run_pending_migrations(MIGRATIONS)
-            .map(|versions| versions.iter().map(ToString::to_string).collect())
+            .map(|versions| versions.iter().map(ToString::to_string).collect());
+        Ok((applied, harness.into_inner()))
     })
     .await?;
-    Ok(applied)
+    // The library creates its table before the first migration.
+    if is_first
+        && applied.is_err()
+        && let Err(error) = conn.batch_execute(FORGET_MIGRATION_TABLE).await.map_err(DbError::from)
+    {
+        tracing::debug!(error = error.with_causes(), "the empty table of migrations stays");
+    }
+    applied.map_err(MigrationError::Failed)
 }
 
 /// Reverts the latest `steps`; returns the names, newest first. Needs a multi-threaded runtime.
 pub async fn down(database: &Database, steps: Steps) -> Result<Vec<String>, MigrationError> {
-    let mut harness = harness(database).await?;
+    let mut harness = AsyncMigrationHarness::new(locked(database).await?);
     in_blocking(move || {
         let mut reverted = Vec::new();
         let wanted = match steps {
@@ -151,7 +164,8 @@ pub fn check_states(states: &[MigrationState]) -> Result<(), SchemaError> {
     }
 }
 
-async fn harness(database: &Database) -> DbResult<AsyncMigrationHarness<Conn>> {
+/// A separate connection with the lock for migrations.
+async fn locked(database: &Database) -> DbResult<Conn> {
     let mut conn = database.dedicated().await?;
     // A migration may take longer than the statement timeout of a daemon.
     conn.batch_execute("SET statement_timeout = 0").await?;
@@ -165,7 +179,7 @@ async fn harness(database: &Database) -> DbResult<AsyncMigrationHarness<Conn>> {
         }
         tokio::time::sleep(MIGRATION_LOCK_PAUSE).await;
     }
-    Ok(AsyncMigrationHarness::new(conn))
+    Ok(conn)
 }
 
 async fn lock(conn: &mut Conn) -> DbResult<()> {
@@ -206,10 +220,15 @@ statement! {
     HasMigrationTable = "migrations/has_migration_table.sql", () -> diesel::sql_types::Bool
 }
 
+const FORGET_MIGRATION_TABLE: &str = include_str!("migrations/forget_migration_table.sql");
+
+async fn has_migration_table(conn: &mut Conn) -> DbResult<bool> {
+    Ok(HasMigrationTable {}.get_result(conn).await?)
+}
+
 async fn applied_versions(conn: &mut Conn) -> DbResult<Vec<String>> {
     use diesel::QueryDsl;
-    let exists: bool = HasMigrationTable {}.get_result(conn).await?;
-    if !exists {
+    if !has_migration_table(conn).await? {
         return Ok(Vec::new());
     }
     let table = __diesel_schema_migrations::table;

@@ -1,13 +1,13 @@
 //! Database roles that isolate tenants, and the scope of a transaction.
 //!
 //! Row-level security shows [`API_ROLE`] the rows of the tenant in the setting `sched.tenant`,
-//! which applies to one transaction. Without it no row is visible. Members of [`DAEMON_ROLE`] see
-//! every row. At startup an API that could bypass row-level security, or a daemon that it would
-//! block, refuses to run.
+//! which applies to one transaction. Without it no row is visible. Members of [`DAEMON_ROLE`] and of
+//! [`WORKER_ROLE`] see every row. At startup an API that could bypass row-level security, or a
+//! daemon that it would block, refuses to run.
 
 use std::time::Duration;
 
-use diesel::sql_types::{Bool, Nullable, Text};
+use diesel::sql_types::{Array, Bool, Nullable, Text};
 use diesel_async::RunQueryDsl;
 
 use super::migrations::SchemaError;
@@ -16,8 +16,10 @@ use crate::{Conn, DbError};
 use sched_domain::ids::TenantId;
 
 pub const API_ROLE: &str = "sched_api";
-/// Schedulers, workers and `schedctl --direct` are members of this role.
+/// Schedulers and `schedctl --direct` are members of this role.
 pub const DAEMON_ROLE: &str = "sched_daemon";
+/// Workers are members of this role, or of [`DAEMON_ROLE`].
+pub const WORKER_ROLE: &str = "sched_worker";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
@@ -130,7 +132,7 @@ pub async fn check_api(conn: &mut Conn, role: &str) -> Result<(), SchemaError> {
 }
 
 statement! {
-    LookAtDaemon<'a> = "row_security/roles_daemon.sql", (role: &'a str as Text) -> (Text, Bool)
+    LookAtDaemon<'a> = "row_security/roles_daemon.sql", (roles: &'a [&'a str] as Array<Text>) -> (Text, Bool)
 }
 
 /// Checks that the login sees the rows of all tenants.
@@ -138,12 +140,27 @@ statement! {
 /// # Errors
 /// The error names the fix.
 pub async fn check_daemon(conn: &mut Conn) -> Result<(), SchemaError> {
-    let look = LookAtDaemon { role: DAEMON_ROLE };
+    check_member(conn, &[DAEMON_ROLE]).await
+}
+
+/// Checks that the login has the rights of a worker.
+///
+/// # Errors
+/// The error names the fix.
+pub async fn check_worker(conn: &mut Conn) -> Result<(), SchemaError> {
+    check_member(conn, &[WORKER_ROLE, DAEMON_ROLE]).await
+}
+
+/// Checks that the login is a member of one of the roles, or bypasses row-level security. The error
+/// names the first one.
+async fn check_member(conn: &mut Conn, roles: &[&str]) -> Result<(), SchemaError> {
+    let look = LookAtDaemon { roles };
     let (login, sees_all): (String, bool) = look.get_result(conn).await.map_err(DbError::from)?;
     if sees_all {
         return Ok(());
     }
-    Err(RoleError::SeesNothing { login, role: DAEMON_ROLE.to_owned() }.into())
+    let role = <[&str]>::first(roles).copied().unwrap_or_default().to_owned();
+    Err(RoleError::SeesNothing { login, role }.into())
 }
 
 statement! {

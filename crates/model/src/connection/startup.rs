@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::migrations::{self, SchemaError};
-use crate::{Database, connection::row_security};
+use crate::{Conn, Database, DbError, connection::row_security};
 
 /// The pause between two tries grows from the first to the second value.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
@@ -20,6 +20,14 @@ pub async fn wait_until_usable(database: &Database) -> Result<(), SchemaError> {
     wait(database, Needs::Rows).await
 }
 
+/// As [`wait_until_usable`], for workers.
+///
+/// # Errors
+/// As there.
+pub async fn wait_until_usable_for_runs(database: &Database) -> Result<(), SchemaError> {
+    wait(database, Needs::Runs).await
+}
+
 /// As [`wait_until_usable`], for schedulers, which also create and drop partitions.
 ///
 /// # Errors
@@ -31,6 +39,8 @@ pub async fn wait_until_usable_as_owner(database: &Database) -> Result<(), Schem
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needs {
     Rows,
+    /// Writes what a worker writes.
+    Runs,
     /// Also creates and drops tables.
     Tables,
 }
@@ -56,12 +66,22 @@ async fn check(database: &Database, needs: Needs) -> Result<(), SchemaError> {
     }
     // The pool's role comes with the schema.
     let mut conn = database.dedicated().await?;
-    migrations::check(&mut conn).await?;
-    if needs == Needs::Tables {
-        row_security::check_owner(&mut conn).await?;
+    let fits = migrations::check(&mut conn).await;
+    if matches!(fits, Ok(()) | Err(SchemaError::Database(DbError::NoPermission(_)))) {
+        // Without its role the login cannot read the version of the schema; the grant is the fix.
+        check_role(&mut conn, needs, database.role()).await?;
     }
-    match database.role() {
-        Some(role) => row_security::check_api(&mut conn, role).await,
-        None => row_security::check_daemon(&mut conn).await,
+    fits
+}
+
+async fn check_role(conn: &mut Conn, needs: Needs, role: Option<&str>) -> Result<(), SchemaError> {
+    match (needs, role) {
+        (Needs::Rows, Some(role)) => row_security::check_api(conn, role).await,
+        (Needs::Runs, _) => row_security::check_worker(conn).await,
+        (Needs::Tables, _) => {
+            row_security::check_owner(conn).await?;
+            row_security::check_daemon(conn).await
+        }
+        (Needs::Rows, None) => row_security::check_daemon(conn).await,
     }
 }

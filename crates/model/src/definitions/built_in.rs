@@ -9,7 +9,9 @@ use diesel_async::RunQueryDsl;
 use serde_json::json;
 
 use super::functions::{self, FunctionSettings};
-use crate::jobs::{self, SaveError, SaveMode, Writing};
+use crate::events::append::{self, NewEvent};
+use crate::identity::audit::{self, AuditEntry};
+use crate::jobs::{self, Job, SaveError, SaveMode, Switch, SwitchRequest, Switched, Writing};
 use crate::schema::{queues, scheduled_jobs};
 use crate::{Conn, DbResult, connection::transaction};
 use sched_domain::built_in::{self, Builtin};
@@ -77,6 +79,52 @@ async fn install_one(conn: &mut Conn, builtin: &Builtin, installed: &mut Install
     }
     installed.jobs.push(builtin.name);
     Ok(())
+}
+
+/// Enables a job that [`install`] left disabled for want of settings. Returns whether it did: not if
+/// a user has changed the job.
+pub async fn enable(conn: &mut Conn, name: &str, source: &str) -> Result<bool, SaveError> {
+    transaction::transact(conn, "enable_built_in", async |conn: &mut Conn| {
+        let Some(job) = jobs::by_name(conn, DEFAULT_TENANT, name).await? else { return Ok(false) };
+        let is_untouched =
+            job.state.version == 1 && job.state.created_src == SOURCE && job.state.disabled_reason.is_some();
+        if job.settings.is_enabled || !is_untouched {
+            return Ok(false);
+        }
+        let version = Some(job.state.version);
+        let request =
+            SwitchRequest { tenant: DEFAULT_TENANT, job: job.id, switch: Switch::Enable, version, source };
+        let Switched::Changed { before, after } = jobs::switch(conn, &request).await? else {
+            return Ok(false);
+        };
+        let entry = AuditEntry {
+            tenant_id: Some(DEFAULT_TENANT),
+            actor: source.to_owned(),
+            action: "enable_job",
+            target_type: "job",
+            target_id: after.id.to_string(),
+            before: Some(flags(&before)),
+            after: Some(flags(&after)),
+            request_id: None,
+            address: None,
+        };
+        audit::write(conn, &[entry]).await?;
+        let event = NewEvent {
+            tenant_id: Some(DEFAULT_TENANT),
+            project_id: None,
+            job_id: Some(after.id),
+            dispatch_id: None,
+            event_type: append::JOB_ENABLED,
+            payload: json!({"job_name": name, "by": source}),
+        };
+        append::append(conn, &[event]).await?;
+        Ok(true)
+    })
+    .await
+}
+
+fn flags(job: &Job) -> serde_json::Value {
+    json!({"is_enabled": job.settings.is_enabled, "version": job.state.version})
 }
 
 /// Also true after a user deleted the job.

@@ -101,7 +101,7 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
     Ok(found.optional()?)
 }
 
-pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[String]) -> DbResult<Vec<CalendarRecord>> {
+pub async fn by_names(conn: &Conn, tenant: TenantId, names: &[String]) -> DbResult<Vec<CalendarRecord>> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
@@ -110,7 +110,7 @@ pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[String]) -> Db
         .filter(calendars::name.eq_any(names))
         .order(calendars::name)
         .select(CalendarRecord::as_select())
-        .load(conn)
+        .load(&mut { conn })
         .await?)
 }
 

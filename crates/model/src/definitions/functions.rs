@@ -1,5 +1,6 @@
 //! Task functions: what jobs run. Activation and deletion are in `lifecycle`.
 
+mod check;
 mod lifecycle;
 
 use chrono::{DateTime, Utc};

@@ -56,6 +56,16 @@ pub struct SavedProject {
     pub change: Change,
 }
 
+/// The settings of the default project of a new tenant.
+#[must_use]
+pub fn untouched_default() -> ProjectSettings {
+    ProjectSettings {
+        name: DEFAULT_PROJECT.to_owned(),
+        display_name: "Default".to_owned(),
+        description: String::new(),
+    }
+}
+
 /// Projects of the tenant after the name `after`, at most `limit`, by name.
 pub async fn list(
     conn: &mut Conn,
@@ -154,6 +164,22 @@ pub async fn save(
         .get_result(conn)
         .await?;
     Ok(SavedProject { project, before, change: Change::Updated })
+}
+
+/// Inserts or overwrites a project in any state. Call it in a transaction. An equal project is
+/// not locked, so changes of its jobs do not wait.
+pub async fn put(conn: &mut Conn, tenant: TenantId, settings: &ProjectSettings) -> DbResult<SavedProject> {
+    let existing = by_name(conn, tenant, &settings.name).await?;
+    if let Some(project) = existing.filter(|existing| existing.settings == *settings) {
+        let before = Some(project.settings.clone());
+        return Ok(SavedProject { project, before, change: Change::Unchanged });
+    }
+    match save(conn, tenant, settings, Expected::Any).await {
+        Ok(saved) => Ok(saved),
+        Err(ChangeError::Database(error)) => Err(error),
+        // `Any` accepts every state.
+        Err(_) => Err(DbError::outdated()),
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

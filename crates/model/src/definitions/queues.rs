@@ -39,8 +39,8 @@ pub struct Queue {
     pub settings: QueueSettings,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
-    /// Number of its running runs; `None` without a limit.
-    pub running: Option<i64>,
+    /// Number of its running runs.
+    pub running: i64,
     /// Number of claims in the last period; `None` without a limit.
     pub claimed_in_period: Option<i64>,
     pub depth: Depth,
@@ -76,7 +76,7 @@ pub struct SavedQueue {
 
 type Row = (
     (String, String, bool, Option<String>, Option<i32>, Option<i32>, Option<i32>, i16),
-    (DateTime<Utc>, DateTime<Utc>, Option<i64>, Option<i64>),
+    (DateTime<Utc>, DateTime<Utc>, i64, Option<i64>),
     (i64, bool, Option<DateTime<Utc>>),
     i64,
 );
@@ -91,7 +91,7 @@ statement! {
         limit: i64 as BigInt,
     ) -> (
         (Text, Text, Bool, Nullable<Text>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Int2),
-        (Timestamptz, Timestamptz, Nullable<BigInt>, Nullable<BigInt>),
+        (Timestamptz, Timestamptz, BigInt, Nullable<BigInt>),
         (BigInt, Bool, Nullable<Timestamptz>),
         BigInt,
     )

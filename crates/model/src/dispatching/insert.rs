@@ -168,6 +168,20 @@ pub(crate) async fn insert<'n>(
     run_insert!(InsertAndCount, conn, leader, triggered_by, new)
 }
 
+/// As [`insert`], with one statement for each source. Returns the number of new runs.
+pub(crate) async fn insert_by_source(conn: &Conn, new: Vec<(Trigger, NewDispatch<'_>)>) -> DbResult<usize> {
+    let mut inserted = 0;
+    let mut left = new;
+    while let [(source, _), ..] = left.as_slice() {
+        let source = *source;
+        let (now, later) = left.into_iter().partition::<Vec<_>, _>(|(of, _)| *of == source);
+        let runs: Vec<NewDispatch<'_>> = now.into_iter().map(|(_, run)| run).collect();
+        inserted += insert(conn, None, source, &runs).await?.len();
+        left = later;
+    }
+    Ok(inserted)
+}
+
 /// As [`insert`]; the caller writes the jobs' counters in the same transaction.
 pub(crate) async fn insert_uncounted<'n>(
     conn: &Conn,

@@ -67,6 +67,8 @@ pub struct Order<'a> {
     pub job: &'a str,
     /// Whether the user may run built-in functions.
     pub may_run_built_in: bool,
+    /// By a user or by a program.
+    pub triggered_by: Trigger,
     /// The user, stored in the run.
     pub user: &'a str,
     /// Arguments instead of the job's; an object.
@@ -137,6 +139,7 @@ dispatch_statement! {
         ids: &'a [Option<Uuid>] as Array<Nullable<SqlUuid>>,
         names: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         args: &'a [Option<&'a Value>] as Array<Nullable<Jsonb>>,
+        sources: &'a [Trigger] as Array<Text>,
         users: &'a [&'a str] as Array<Text>,
         traceparents: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         actors: &'a [&'a str] as Array<Text>,
@@ -250,7 +253,7 @@ impl<'a> Batch<'a> {
             Some(_) | None => QuotaGrant { granted: wanted, used_up: None },
         };
         let (fates, new) = self.share_out(decided, taken, now);
-        self.write(conn, &fates, &new).await?;
+        self.write(conn, &fates, new).await?;
         Ok(fates)
     }
 
@@ -287,7 +290,7 @@ impl<'a> Batch<'a> {
         decided: Vec<Decision>,
         taken: QuotaGrant,
         now: DateTime<Utc>,
-    ) -> (Vec<Option<Fate>>, Vec<NewDispatch<'a>>) {
+    ) -> (Vec<Option<Fate>>, Vec<(Trigger, NewDispatch<'a>)>) {
         let (mut new, mut left, mut rooms) = (Vec::new(), taken.granted, Rooms::default());
         let mut fate = |job: Locked, order: &Order<'a>| {
             if let Some(used_up) = taken.used_up.filter(|_| left <= 0) {
@@ -300,7 +303,7 @@ impl<'a> Batch<'a> {
             let id = DispatchId(time_ordered(now));
             let is_queued = rooms.is_full_for((self.tenant, job.id), &job.instances);
             let own = order.args.filter(|own| Some(*own) != job.args.as_ref());
-            new.push(NewDispatch {
+            let run = NewDispatch {
                 id,
                 tenant_id: self.tenant,
                 job_id: job.id,
@@ -321,7 +324,8 @@ impl<'a> Batch<'a> {
                     traceparent: order.traceparent,
                     ..Origin::default()
                 },
-            });
+            };
+            new.push((order.triggered_by, run));
             Fate::Created(Created { job: job.id, dispatch: id, queue: job.queue, is_queued })
         };
         let fates = decided
@@ -333,8 +337,14 @@ impl<'a> Batch<'a> {
     }
 
     /// Sends both independent statements before the first response arrives.
-    async fn write(&self, conn: &Conn, fates: &[Option<Fate>], new: &[NewDispatch<'_>]) -> DbResult<()> {
-        if new.is_empty() {
+    async fn write(
+        &self,
+        conn: &Conn,
+        fates: &[Option<Fate>],
+        new: Vec<(Trigger, NewDispatch<'_>)>,
+    ) -> DbResult<()> {
+        let wanted = new.len();
+        if wanted == 0 {
             return Ok(());
         }
         let created = fates.iter().zip(self.orders).filter_map(|(fate, order)| match fate {
@@ -343,17 +353,13 @@ impl<'a> Batch<'a> {
         });
         let entries: Vec<AuditEntry> = created.collect();
         let (inserted, noted) =
-            futures_util::join!(insert::insert(conn, None, Trigger::Api, new), audit::insert(conn, &entries));
+            futures_util::join!(insert::insert_by_source(conn, new), audit::insert(conn, &entries));
         let inserted = inserted?;
         noted?;
-        if inserted.len() == new.len() {
+        if inserted == wanted {
             return Ok(());
         }
-        Err(corrupt(format!(
-            "{} of {} runs were inserted, although their jobs are locked",
-            inserted.len(),
-            new.len()
-        )))
+        Err(corrupt(format!("{inserted} of {wanted} runs were inserted, although their jobs are locked")))
     }
 
     fn entry(&self, Created { job, dispatch, .. }: &Created, order: &Order<'_>) -> AuditEntry {

@@ -179,11 +179,13 @@ struct SkipRow {
     next_term_at: Option<Instant>,
     former_ended_at: Option<Instant>,
     former_end: Option<TermEnd>,
+    lease_expired_at: Option<Instant>,
 }
 
 impl SkipRow {
     fn into_skip(self) -> Skip {
-        let former_end = self.former_ended_at.zip(self.former_end);
+        let (former_end, lease_expired_at) =
+            (self.former_ended_at.zip(self.former_end), self.lease_expired_at);
         Skip {
             first: self.first,
             last: self.last,
@@ -193,7 +195,7 @@ impl SkipRow {
             detail: self.detail,
             recorded_at: self.recorded_at,
             term: self.term,
-            lead: self.next_term_at.map(|next_at| LeadershipGap { next_at, former_end }),
+            lead: self.next_term_at.map(|next_at| LeadershipGap { next_at, former_end, lease_expired_at }),
             in_the_way: Vec::new(),
         }
     }
@@ -202,7 +204,7 @@ impl SkipRow {
 #[rustfmt::skip]
 type SkipColumns = (
     Timestamptz, Timestamptz, BigInt, Bool, Text, Nullable<Text>, Timestamptz, Nullable<BigInt>,
-    Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Text>,
+    Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Text>, Nullable<Timestamptz>,
 );
 
 statement! {

@@ -75,6 +75,26 @@ impl Cursor {
         Self { next_run_at, last_record: job.state.last_fire_at, ..Self::first(settled_until) }
     }
 
+    /// Writes the position of a job whose settings stay, with the skips of the change.
+    pub(super) async fn store(
+        &self,
+        conn: &mut Conn,
+        (tenant, job): (TenantId, JobId),
+        tzdata_version: Option<&str>,
+    ) -> DbResult<()> {
+        diesel::update(scheduled_jobs::table.find((tenant, job)))
+            .set((
+                scheduled_jobs::next_run_at.eq(self.next_run_at),
+                scheduled_jobs::settled_until.eq(self.settled_until),
+                scheduled_jobs::tzdata_version.eq(tzdata_version),
+                // Writing the unchanged version again fires the trigger that notifies the leader.
+                scheduled_jobs::version.eq(scheduled_jobs::version),
+            ))
+            .execute(conn)
+            .await?;
+        self.record(conn, tenant, job).await
+    }
+
     /// Records the skips of the change, after the job's last record.
     pub(super) async fn record(&self, conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<()> {
         use skipped_fires as s;

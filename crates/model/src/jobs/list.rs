@@ -11,7 +11,7 @@ use diesel_async::RunQueryDsl;
 
 use super::super::schema::{projects, scheduled_jobs, task_functions};
 use super::super::{Conn, DbResult};
-use super::{Job, JobState, PausedNow, Row, SettingsRow, all_with_names, into_job};
+use super::{FunctionRow, Job, JobState, PausedNow, Row, SettingsRow, all_with_names, into_job};
 use crate::connection::like::literally;
 use sched_domain::ids::{JobId, TenantId};
 use sched_domain::job::Scope;
@@ -46,7 +46,7 @@ impl JobStatus {
             state
                 if !job.settings.is_enabled
                     && state.disabled_reason.is_some()
-                    && state.last_fire_at.is_some() =>
+                    && (state.last_fire_at.is_some() || job.settings.scope == Scope::Project) =>
             {
                 Self::Quarantined
             }
@@ -134,10 +134,15 @@ macro_rules! listed {
                     JobStatus::Paused => query.filter(j::is_enabled).filter(PausedNow),
                     JobStatus::Quarantined => query
                         .filter(diesel::dsl::not(j::is_enabled))
-                        .filter(j::disabled_reason.is_not_null().and(j::last_fire_at.is_not_null())),
-                    JobStatus::Disabled | JobStatus::Deleted => query
-                        .filter(diesel::dsl::not(j::is_enabled))
-                        .filter(j::disabled_reason.is_null().or(j::last_fire_at.is_null())),
+                        .filter(j::disabled_reason.is_not_null())
+                        .filter(j::last_fire_at.is_not_null().or(j::scope.eq(Scope::Project))),
+                    JobStatus::Disabled | JobStatus::Deleted => {
+                        query.filter(diesel::dsl::not(j::is_enabled)).filter(
+                            j::disabled_reason
+                                .is_null()
+                                .or(j::last_fire_at.is_null().and(j::scope.ne(Scope::Project))),
+                        )
+                    }
                 };
             }
         }

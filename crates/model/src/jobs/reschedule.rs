@@ -57,17 +57,7 @@ pub async fn reschedule_users_of(
             Err(SaveError::Schedule(_)) => Cursor::visit(&job, now),
             cursor => cursor?,
         };
-        diesel::update(scheduled_jobs::table.find((tenant, id)))
-            .set((
-                scheduled_jobs::next_run_at.eq(cursor.next_run_at),
-                scheduled_jobs::settled_until.eq(cursor.settled_until),
-                scheduled_jobs::tzdata_version.eq(new.schedule().tzdata_version()),
-                // Writing the unchanged version again fires the trigger that notifies the leader.
-                scheduled_jobs::version.eq(scheduled_jobs::version),
-            ))
-            .execute(conn)
-            .await?;
-        cursor.record(conn, tenant, id).await?;
+        cursor.store(conn, (tenant, id), new.schedule().tzdata_version()).await?;
         moved += 1;
     }
     Ok(moved)

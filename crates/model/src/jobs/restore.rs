@@ -16,6 +16,7 @@ use super::save::{Saving, Writing, calendars_of};
 use super::save_mode::SaveMode;
 use super::{Job, by_id_with_deleted};
 use crate::{
+    connection::database_clock,
     definitions::{dependencies, functions, projects},
     dispatching::quotas,
 };
@@ -78,6 +79,8 @@ pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Re
         .set((
             scheduled_jobs::deleted_at.eq(None::<chrono::DateTime<chrono::Utc>>),
             scheduled_jobs::name.eq(&settings.name),
+            // The write below computes the cursor, so the trigger marks nothing.
+            scheduled_jobs::settled_until.eq(database_clock::clock_timestamp()),
         ))
         .execute(conn)
         .await

@@ -20,7 +20,7 @@ use super::parsed_calendars::ParsedCalendars;
 use super::refusal::SaveError;
 use super::save::{NewVersion, Saving, Writing};
 use super::save_mode::SaveMode;
-use super::{Job, by_id, reschedule};
+use super::{Job, by_id, reschedule, stale_cursors};
 use crate::{connection::database_clock, definitions::calendars};
 use sched_domain::ids::{JobId, TenantId};
 use sched_domain::job::JobSettings;
@@ -68,7 +68,8 @@ pub struct Pause<'a> {
 pub enum Switch<'a> {
     Pause(NewPause<'a>),
     Resume,
-    /// Starts the schedule; the job has no fire times from the time when it was disabled.
+    /// Starts the schedule; the job has no fire times from the time when it was disabled. Computes
+    /// the cursor of an enabled job whose schedule was written with plain SQL.
     Enable,
     /// Stops the schedule permanently.
     Disable,
@@ -115,7 +116,10 @@ pub async fn switch(conn: &mut Conn, request: &SwitchRequest<'_>) -> Result<Swit
         Switch::Disable => !job.settings.is_enabled,
     };
     if is_so_already {
-        return Ok(Switched::Unchanged(Box::new(job)));
+        let is_stale = request.switch == Switch::Enable
+            && stale_cursors::renew_if_stale(conn, request.tenant, &job).await?;
+        let present = if is_stale { by_id(conn, request.tenant, job.id).await? } else { None };
+        return Ok(Switched::Unchanged(Box::new(present.unwrap_or(job))));
     }
     match request.switch {
         Switch::Pause(requested) => pause(conn, request, job, requested).await,

@@ -12,11 +12,12 @@ use serde_json::json;
 
 use crate::events::append::{self, NewEvent};
 use crate::recovery::dead_workers::{self, OpenAttempt};
+use crate::recovery::lost_output::{self, SentOutput};
 use crate::running::attempts::{Ended, Record, status_after};
 use crate::running::job_counters;
 use crate::{Conn, DbResult, connection::notify, dispatching::tick, transact};
 use sched_domain::attempt::{AttemptDecision, AttemptEnd, AttemptOutcome, POISON_AFTER_LOSSES, decide};
-use sched_domain::ids::{DispatchId, InstanceId, Term, WorkerId, execution_id};
+use sched_domain::ids::{DispatchId, ExecutionId, InstanceId, Term, WorkerId, execution_id};
 use sched_domain::retry::RetryPolicy;
 use sched_domain::run_state::DispatchStatus;
 
@@ -89,11 +90,24 @@ pub struct Losses {
     pub max_attempts: u32,
 }
 
+/// Result of [`Losses::end`].
+#[derive(Debug, Clone, Default)]
+pub struct EndedLosses {
+    /// The ended attempts, whose claims still held.
+    pub lost: Vec<Lost>,
+    /// Whether attempts are left for another transaction, because of the size of their output.
+    pub has_more: bool,
+}
+
 impl Losses {
-    /// Ends attempts as lost and appends the events. Returns those whose claim still held.
-    pub async fn end(self, conn: &mut Conn, found: Vec<(OpenAttempt, Cause)>) -> DbResult<Vec<Lost>> {
+    /// Ends attempts as lost, with their output as far as it is known, and appends the events.
+    pub async fn end(self, conn: &mut Conn, mut found: Vec<(OpenAttempt, Cause)>) -> DbResult<EndedLosses> {
+        let mut output = lost_output::read(conn, found.iter().map(|(attempt, _)| attempt)).await?;
+        let has_more = output.attempts < found.len();
+        found.truncate(output.attempts);
         let lost: Vec<Lost> = found.into_iter().map(|(attempt, cause)| self.decide(attempt, cause)).collect();
-        let held = dead_workers::end_lost(conn, &lost.iter().map(Lost::ended).collect::<Vec<_>>()).await?;
+        let ended: Vec<Ended> = lost.iter().map(|lost| lost.ended(output.take(lost.attempt.token))).collect();
+        let held = dead_workers::end_lost(conn, &ended).await?;
         let held: HashMap<DispatchId, DispatchStatus> = held.into_iter().collect();
         let after = |lost: Lost| {
             let status = held.get(&lost.attempt.dispatch_id).copied()?;
@@ -101,7 +115,7 @@ impl Losses {
         };
         let lost: Vec<Lost> = lost.into_iter().filter_map(after).collect();
         append::append(conn, &lost.iter().flat_map(Lost::events).collect::<Vec<_>>()).await?;
-        Ok(lost)
+        Ok(EndedLosses { lost, has_more })
     }
 
     /// The run's state if this attempt were ended as lost, without a requested cancellation.
@@ -123,7 +137,7 @@ impl Losses {
 }
 
 impl Lost {
-    fn ended(&self) -> Ended {
+    fn ended(&self, output: SentOutput) -> Ended {
         let attempt = &self.attempt;
         Ended {
             dispatch_id: attempt.dispatch_id,
@@ -134,7 +148,7 @@ impl Lost {
             outcome: AttemptOutcome::Lost,
             verdict: self.verdict,
             record: Record {
-                execution_id: execution_id(attempt.claimed_at, attempt.dispatch_id, attempt.token),
+                execution_id: self.execution_id(),
                 started_at: attempt.claimed_at,
                 duration: attempt.running_for(),
                 exit_code: None,
@@ -143,10 +157,14 @@ impl Lost {
                 error_message: Some(self.message.clone()),
                 traceback: None,
                 metrics: None,
-                output: Vec::new(),
-                output_bytes: 0,
+                output: output.chunks,
+                output_bytes: output.bytes,
             },
         }
+    }
+
+    fn execution_id(&self) -> ExecutionId {
+        execution_id(self.attempt.claimed_at, self.attempt.dispatch_id, self.attempt.token)
     }
 
     fn events(&self) -> Vec<NewEvent> {
@@ -162,8 +180,9 @@ impl Lost {
         let mut events = vec![event(
             append::EXECUTION_LOST,
             json!({
-                "job_name": attempt.job_name, "attempt": attempt.attempt, "worker_id": attempt.worker_id,
-                "reason": self.cause.class(), "dispatch_status": self.status.as_str(),
+                "job_name": attempt.job_name, "execution_id": self.execution_id(), "attempt": attempt.attempt,
+                "worker_id": attempt.worker_id, "reason": self.cause.class(), "error": self.message,
+                "dispatch_status": self.status.as_str(),
             }),
         )];
         if self.status == DispatchStatus::DeadLetter {
@@ -257,13 +276,14 @@ impl Recovery {
         }
         let mut recovered = Recovered { workers: offline.len(), attempts: 0 };
         while found.claims_of_the_lost || !offline.is_empty() {
-            let lost = transact(conn, "end_lost", async |conn: &mut Conn| {
-                if self.by.may(conn, self.lease).await? { self.end_lost(conn).await } else { Ok(Vec::new()) }
+            let EndedLosses { lost, has_more } = transact(conn, "end_lost", async |conn: &mut Conn| {
+                let may = self.by.may(conn, self.lease).await?;
+                if may { self.end_lost(conn).await } else { Ok(EndedLosses::default()) }
             })
             .await?;
             lost.iter().for_each(Lost::log);
             recovered.attempts += lost.len();
-            if i64::try_from(lost.len()).unwrap_or(i64::MAX) < BATCH || is_stopped() {
+            if !has_more || is_stopped() {
                 break;
             }
         }
@@ -287,12 +307,15 @@ impl Recovery {
         Ok(expired)
     }
 
-    async fn end_lost(self, conn: &mut Conn) -> DbResult<Vec<Lost>> {
+    async fn end_lost(self, conn: &mut Conn) -> DbResult<EndedLosses> {
         let cause = Cause::WorkerLost { lease: self.lease };
         let open = dead_workers::lost_attempts(conn, BATCH).await?;
-        let lost = self.losses.end(conn, open.into_iter().map(|attempt| (attempt, cause)).collect()).await?;
+        let is_full = i64::try_from(open.len()).unwrap_or(i64::MAX) >= BATCH;
+        let ended = self.losses.end(conn, open.into_iter().map(|attempt| (attempt, cause)).collect()).await?;
         dead_workers::forget_finished_claims(conn).await?;
-        Ok(lost)
+        // Without an ended attempt, a further transaction would find the same ones.
+        let has_more = (is_full || ended.has_more) && !ended.lost.is_empty();
+        Ok(EndedLosses { has_more, ..ended })
     }
 }
 

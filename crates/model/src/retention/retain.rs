@@ -21,7 +21,7 @@
 //!   and a job is then written once an hour and not once a page.
 //! - Plain functions of a connection: a worker can run them as a built-in job, as the leader does.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use diesel::sql_types::{BigInt, Nullable, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
@@ -148,6 +148,26 @@ pub async fn delete_expired(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64) -> D
     Ok(DeletedRows { entries: count(entries), terms: count(terms), workers: count(workers) })
 }
 
+statement! {
+    Credentials = "retain/retention_credentials.sql", (finished: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> (BigInt, BigInt)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeletedCredentials {
+    pub sessions: u64,
+    pub api_keys: u64,
+}
+
+/// Deletes up to `limit` each of the expired sessions, and of the API keys that expired or were
+/// revoked before the oldest stored history. The leader calls
+/// it, so that workers need no rights on these tables.
+pub async fn credentials(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64) -> DbResult<DeletedCredentials> {
+    let (sessions, api_keys): (i64, i64) =
+        Credentials { finished: cutoffs.finished, limit }.get_result(conn).await?;
+    let count = |rows| u64::try_from(rows).unwrap_or(0);
+    Ok(DeletedCredentials { sessions: count(sessions), api_keys: count(api_keys) })
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Strays {
     pub attempts: u64,
@@ -186,4 +206,17 @@ statement! {
 pub async fn live(conn: &mut Conn, limit: i64) -> DbResult<u64> {
     let attempts: i64 = Live { limit }.get_result(conn).await?;
     Ok(u64::try_from(attempts).unwrap_or(0))
+}
+
+/// Retention of the totals by minute: the longest window that the API shows, and a day.
+const MINUTES_KEPT: TimeDelta = TimeDelta::days(32);
+
+statement! {
+    Minutes = "retain/retention_minutes.sql", (before: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> BigInt
+}
+
+/// Deletes up to `limit` old totals by minute, and returns their number.
+pub async fn minutes(conn: &mut Conn, now: DateTime<Utc>, limit: i64) -> DbResult<u64> {
+    let deleted: i64 = Minutes { before: now - MINUTES_KEPT, limit }.get_result(conn).await?;
+    Ok(u64::try_from(deleted).unwrap_or(0))
 }

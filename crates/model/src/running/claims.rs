@@ -13,6 +13,7 @@
 //! idle worker that receives a notification tries the small statement [`claim_lone`] first. The
 //! three are heads before one common end, `claim_end.sql`, which explains the two parts.
 
+mod details;
 mod turn;
 
 use std::collections::BTreeSet;
@@ -35,7 +36,7 @@ use crate::{
 };
 use sched_domain::attempt::Failures;
 use sched_domain::ids::{ClaimToken, DispatchId, JobId, ProjectId, TenantId, WorkerId};
-use sched_domain::job;
+use sched_domain::job::{self, RunDetails};
 use sched_domain::retry::RetryPolicy;
 use sched_domain::run_state::Trigger;
 
@@ -72,6 +73,8 @@ pub struct Claimed {
     pub timeout: Duration,
     /// Retry policy of the job or its function; `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
+    /// For handlers that need them.
+    pub details: Option<Box<RunDetails>>,
     /// The claim's queue, if it has a limit: it has room again when the attempt has ended. Empty,
     /// meaning any queue, if the tenant has a quota.
     pub limited_queue: Option<String>,
@@ -138,6 +141,7 @@ struct Row {
     handler_config: Option<serde_json::Value>,
     timeout_seconds: Option<i32>,
     retry_policy: Option<serde_json::Value>,
+    details: Option<serde_json::Value>,
     limited_queue: Option<String>,
     shared_by: i64,
     last: Option<Uuid>,
@@ -152,8 +156,8 @@ type Columns = (
     Nullable<BigInt>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Bool>, Nullable<Text>, Nullable<BigInt>,
     Nullable<Int4>, Nullable<Int4>, Nullable<Int4>,
     Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Text>, Nullable<Bool>,
-    Nullable<Jsonb>, Nullable<Text>, Nullable<Text>, Nullable<Jsonb>, Nullable<Int4>, Nullable<Jsonb>, Nullable<Text>,
-    BigInt, Nullable<SqlUuid>, Bool, Nullable<BigInt>, Nullable<BigInt>, Bool,
+    Nullable<Jsonb>, Nullable<Text>, Nullable<Text>, Nullable<Jsonb>, Nullable<Int4>, Nullable<Jsonb>, Nullable<Jsonb>,
+    Nullable<Text>, BigInt, Nullable<SqlUuid>, Bool, Nullable<BigInt>, Nullable<BigInt>, Bool,
 );
 
 statement! {
@@ -383,6 +387,7 @@ impl Row {
             handler_type: self.handler_type?,
             handler_config: self.handler_config?,
             timeout: job::seconds(self.timeout_seconds?),
+            details: details::read(self.details),
             limited_queue: self.limited_queue,
         })
     }

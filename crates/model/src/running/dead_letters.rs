@@ -18,7 +18,7 @@ use crate::dispatching::arguments::RunArguments;
 use crate::dispatching::retries::{self, JobBar, RetriedJob, Retry, RetryOrder};
 use crate::schema::{dead_letters, job_dispatch, scheduled_jobs};
 use crate::{Conn, DbResult};
-use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId};
+use sched_domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, ProjectId, TenantId, execution_id};
 use sched_domain::run_state::Settlement;
 
 #[derive(Debug, Clone, Queryable)]
@@ -52,9 +52,20 @@ pub struct DeadDispatch {
     pub retry_count: i32,
     pub lost_count: i32,
     pub error_message: Option<String>,
+    claimed_at: Option<DateTime<Utc>>,
+    claim_token: Option<ClaimToken>,
     /// Its own or those of its version of the job.
     #[diesel(select_expression = RunArguments, select_expression_type = RunArguments)]
     pub args: serde_json::Value,
+}
+
+impl DeadLetter {
+    /// The attempt that failed last; `None` if no worker claimed the run.
+    #[must_use]
+    pub fn last_attempt(&self) -> Option<ExecutionId> {
+        let DeadDispatch { claimed_at, claim_token, .. } = self.dispatch;
+        Some(execution_id(claimed_at?, self.row.dispatch_id, claim_token?))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

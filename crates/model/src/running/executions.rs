@@ -1,5 +1,9 @@
 //! Reading history: attempts and their output, from the public schema and schema `maintenance`.
 
+mod count;
+
+use std::collections::HashMap;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -8,12 +12,14 @@ use uuid::Uuid;
 
 use crate::schema::job_dispatch;
 use crate::{Conn, DbResult};
-use sched_domain::attempt::AttemptOutcome;
+use sched_domain::attempt::{AttemptOutcome, LONGEST_TAIL, output_tail};
 use sched_domain::ids::{
     DispatchId, ExecutionId, FunctionId, JobId, ProjectId, TenantId, WorkerId, first_of,
 };
 use sched_domain::run_state::Trigger;
 use sched_domain::trace::TraceContext;
+
+pub use count::count;
 
 /// Longer than any time between a claim and the start of its attempt, including a step of a clock
 /// between the two.
@@ -111,8 +117,148 @@ list!(OldestFirst = "executions/executions_list_oldest.sql");
 list!(ListOfJob = "executions/executions_of_job.sql", of a job);
 list!(OldestOfJobFirst = "executions/executions_of_job_oldest.sql", of a job);
 
+/// A page of the attempts of a tenant without success, in one order.
+macro_rules! unsuccessful {
+    ($name:ident = $file:literal) => {
+        statement! {
+            $name<'a> = $file after "executions/executions_unsuccessful_begin.sql" "executions/executions_page.sql", (
+                status: &'a [AttemptOutcome] as Array<Text>,
+                tenant: TenantId as SqlUuid,
+                beyond: ExecutionId as SqlUuid,
+                since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+                until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+                dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+                worker: Option<WorkerId> as Nullable<SqlUuid>,
+                project: Option<ProjectId> as Nullable<SqlUuid>,
+                function: Option<FunctionId> as Nullable<SqlUuid>,
+                triggered_by: Option<Trigger> as Nullable<Text>,
+                limit: i64 as BigInt,
+            ) -> Columns
+        }
+    };
+}
+
+unsuccessful!(Unsuccessful = "executions/executions_unsuccessful.sql");
+unsuccessful!(OldestUnsuccessful = "executions/executions_unsuccessful_oldest.sql");
+
+/// The attempts of a tenant between two ids, in one order, and the end of a section of them.
+macro_rules! section {
+    ($name:ident = $file:literal, $end:ident = $end_file:literal) => {
+        statement! {
+            $name<'a> = $file after "executions/executions_page.sql", (
+                tenant: TenantId as SqlUuid,
+                beyond: ExecutionId as SqlUuid,
+                end: ExecutionId as SqlUuid,
+                since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+                until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+                status: Option<&'a [AttemptOutcome]> as Nullable<Array<Text>>,
+                dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+                worker: Option<WorkerId> as Nullable<SqlUuid>,
+                project: Option<ProjectId> as Nullable<SqlUuid>,
+                function: Option<FunctionId> as Nullable<SqlUuid>,
+                triggered_by: Option<Trigger> as Nullable<Text>,
+                limit: i64 as BigInt,
+            ) -> Columns
+        }
+        statement! {
+            $end = $end_file, (
+                tenant: TenantId as SqlUuid,
+                beyond: ExecutionId as SqlUuid,
+                others: i64 as BigInt,
+            ) -> SqlUuid
+        }
+    };
+}
+
+section!(Section = "executions/executions_section.sql", SectionEnd = "executions/executions_section_end.sql");
+section!(
+    OldestSection = "executions/executions_section_oldest.sql",
+    OldestSectionEnd = "executions/executions_section_end_oldest.sql"
+);
+
+impl Filter {
+    /// Whether an index finds the matches by their status.
+    fn is_unsuccessful(&self) -> bool {
+        !self.status.is_empty() && !self.status.contains(&AttemptOutcome::Completed)
+    }
+
+    /// Whether matches may be so rare that [`list`] would read much history to find a page of them.
+    #[must_use]
+    pub fn is_rare(&self) -> bool {
+        let has_other = self.dispatch.is_some()
+            || self.worker.is_some()
+            || self.project.is_some()
+            || self.function.is_some()
+            || self.triggered_by.is_some();
+        self.job.is_none() && !self.is_unsuccessful() && (has_other || !self.status.is_empty())
+    }
+}
+
+/// The end of the next section of a search, `rows` attempts from `filter.after`. `None` if fewer are
+/// left.
+pub async fn section_end(
+    conn: &Conn,
+    tenant: TenantId,
+    filter: &Filter,
+    rows: i64,
+) -> DbResult<Option<ExecutionId>> {
+    let (above, below) = bounds(filter);
+    let others = rows - 1;
+    let conn = &mut { conn };
+    let end: Option<ExecutionId> = if filter.oldest_first {
+        OldestSectionEnd { tenant, beyond: above, others }.get_result(conn).await.optional()?
+    } else {
+        SectionEnd { tenant, beyond: below, others }.get_result(conn).await.optional()?
+    };
+    // Beyond the window of the filter, nothing matches.
+    Ok(end.filter(|end| above < *end && *end < below))
+}
+
+/// The matches up to `end`, or all without one; at most `limit`.
+pub async fn list_section(
+    conn: &Conn,
+    tenant: TenantId,
+    filter: &Filter,
+    end: Option<ExecutionId>,
+    limit: i64,
+) -> DbResult<Vec<Execution>> {
+    let (above, below) = bounds(filter);
+    let Filter { dispatch, status, worker, project, function, triggered_by, since, until, .. } = *filter;
+    let status = (!status.is_empty()).then_some(status);
+    let conn = &mut { conn };
+    macro_rules! section {
+        ($statement:ident, $beyond:expr, $end:expr) => {
+            $statement {
+                tenant,
+                beyond: $beyond,
+                end: $end,
+                since,
+                until,
+                status,
+                dispatch,
+                worker,
+                project,
+                function,
+                triggered_by,
+                limit,
+            }
+            .load(conn)
+            .await?
+        };
+    }
+    Ok(if filter.oldest_first {
+        section!(OldestSection, above, end.unwrap_or(below))
+    } else {
+        section!(Section, below, end.unwrap_or(above))
+    })
+}
+
+/// At most `limit` attempts, in the order of the filter.
 pub async fn list(conn: &Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Execution>> {
     let job = job_of(conn, tenant, filter).await?;
+    if job.is_none() && filter.is_unsuccessful() {
+        return list_unsuccessful(conn, tenant, filter, limit).await;
+    }
     let (above, below) = bounds(filter);
     let beyond = if filter.oldest_first { above } else { below };
     let Filter { dispatch, status, worker, project, function, triggered_by, since, until, .. } = *filter;
@@ -135,6 +281,41 @@ pub async fn list(conn: &Conn, tenant: TenantId, filter: &Filter, limit: i64) ->
     })
 }
 
+async fn list_unsuccessful(
+    conn: &Conn,
+    tenant: TenantId,
+    filter: &Filter,
+    limit: i64,
+) -> DbResult<Vec<Execution>> {
+    let (above, below) = bounds(filter);
+    let Filter { dispatch, status, worker, project, function, triggered_by, since, until, .. } = *filter;
+    let conn = &mut { conn };
+    macro_rules! page {
+        ($statement:ident, $beyond:expr) => {
+            $statement {
+                status,
+                tenant,
+                beyond: $beyond,
+                since,
+                until,
+                dispatch,
+                worker,
+                project,
+                function,
+                triggered_by,
+                limit,
+            }
+            .load(conn)
+            .await?
+        };
+    }
+    let mut found: Vec<Execution> =
+        if filter.oldest_first { page!(OldestUnsuccessful, above) } else { page!(Unsuccessful, below) };
+    // Each status contributes up to the limit.
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(found)
+}
+
 /// Id bounds of a filter. Ids contain the time of the claim, shortly before the start, so older and
 /// newer attempts need not be read.
 fn bounds(filter: &Filter) -> (ExecutionId, ExecutionId) {
@@ -147,6 +328,11 @@ fn bounds(filter: &Filter) -> (ExecutionId, ExecutionId) {
         Some(after) => (above, below.min(after)),
         None => (above, below),
     }
+}
+
+/// The filter with the job of its run.
+pub async fn with_job(conn: &Conn, tenant: TenantId, filter: &Filter) -> DbResult<Filter> {
+    Ok(Filter { job: job_of(conn, tenant, filter).await?, ..*filter })
 }
 
 /// The job of the filter. The attempts of a run are found through its job, as long as the run
@@ -162,63 +348,6 @@ async fn job_of(conn: &Conn, tenant: TenantId, filter: &Filter) -> DbResult<Opti
             .optional()?),
         (job, _) => Ok(job),
     }
-}
-
-statement! {
-    Count<'a> = "executions/executions_count.sql", (
-        tenant: TenantId as SqlUuid,
-        above: ExecutionId as SqlUuid,
-        below: ExecutionId as SqlUuid,
-        since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-        until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-        status: Option<&'a [AttemptOutcome]> as Nullable<Array<Text>>,
-        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
-        worker: Option<WorkerId> as Nullable<SqlUuid>,
-        project: Option<ProjectId> as Nullable<SqlUuid>,
-        function: Option<FunctionId> as Nullable<SqlUuid>,
-        triggered_by: Option<Trigger> as Nullable<Text>,
-        most: i64 as BigInt,
-    ) -> BigInt
-}
-
-statement! {
-    CountOfJob<'a> = "executions/executions_count_of_job.sql", (
-        tenant: TenantId as SqlUuid,
-        job: JobId as SqlUuid,
-        above: ExecutionId as SqlUuid,
-        below: ExecutionId as SqlUuid,
-        since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-        until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-        status: Option<&'a [AttemptOutcome]> as Nullable<Array<Text>>,
-        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
-        worker: Option<WorkerId> as Nullable<SqlUuid>,
-        project: Option<ProjectId> as Nullable<SqlUuid>,
-        function: Option<FunctionId> as Nullable<SqlUuid>,
-        triggered_by: Option<Trigger> as Nullable<Text>,
-        most: i64 as BigInt,
-    ) -> BigInt
-}
-
-pub async fn count(conn: &Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
-    let job = job_of(conn, tenant, filter).await?;
-    let (above, below) = bounds(&Filter { after: None, ..*filter });
-    let Filter { dispatch, status, worker, project, function, triggered_by, since, until, .. } = *filter;
-    let status = (!status.is_empty()).then_some(status);
-    let conn = &mut { conn };
-    macro_rules! count {
-        ($statement:ident $(, $job:ident)?) => {
-            $statement {
-                tenant, $($job,)? above, below, since, until, status, dispatch, worker, project, function, triggered_by, most,
-            }
-            .get_result(conn)
-            .await?
-        };
-    }
-    let found: i64 = match job {
-        Some(job) => count!(CountOfJob, job),
-        None => count!(Count),
-    };
-    Ok(usize::try_from(found).unwrap_or(0))
 }
 
 statement! {
@@ -239,6 +368,27 @@ pub struct Output {
 
 statement! {
     OutputOf = "executions/executions_output.sql", (tenant: TenantId as SqlUuid, id: ExecutionId as SqlUuid) -> (Text, Int4, Text, BigInt)
+}
+
+statement! {
+    Tails<'a> = "executions/executions_tails.sql", (
+        tenants: &'a [TenantId] as Array<SqlUuid>,
+        ids: &'a [ExecutionId] as Array<SqlUuid>,
+        characters: i32 as Int4,
+    ) -> (SqlUuid, Text)
+}
+
+/// The last lines of standard error of attempts, or of their log without standard error.
+pub async fn output_tails(
+    conn: &mut Conn,
+    attempts: &[(TenantId, ExecutionId)],
+) -> DbResult<HashMap<ExecutionId, String>> {
+    let (tenants, ids): (Vec<TenantId>, Vec<ExecutionId>) = attempts.iter().copied().unzip();
+    // Lines may have characters that are not shown.
+    let characters = i32::try_from(2 * LONGEST_TAIL).unwrap_or(i32::MAX);
+    let found: Vec<(ExecutionId, String)> =
+        Tails { tenants: &tenants, ids: &ids, characters }.load(conn).await?;
+    Ok(found.into_iter().filter_map(|(id, text)| Some((id, output_tail(&text)?))).collect())
 }
 
 pub async fn output(conn: &Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Vec<Output>> {

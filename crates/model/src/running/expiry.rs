@@ -40,7 +40,8 @@ statement! {
     )
 }
 
-/// Closes up to `limit` expired runs as FAILED, the earliest `expires_at` first.
+/// Closes up to `limit` expired runs as FAILED, the earliest `expires_at` first. History has a
+/// record of each, with the reason.
 ///
 /// Their jobs stay locked until the end of the transaction, so the caller can release the overlap
 /// queues of those with [`Expired::has_line`].

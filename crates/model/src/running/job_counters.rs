@@ -10,6 +10,8 @@
 //!
 //! So `active_dispatches` of a job with a limit is never too low, and room that it shows is real.
 //!
+//! A count also adds the ends to `attempt_minutes`, the totals of a tenant by minute.
+//!
 //! # Callers
 //! - The leader counts twice a second while attempts end or runs are triggered, and before a tick
 //!   decides about due jobs.
@@ -20,10 +22,10 @@
 //!   counts and releases the run if the job has room.
 //!
 //! # Locks
-//! `uncounted_ends` before `scheduled_jobs` before `uncounted_openings`. Concurrent counts skip each
-//! other's batches of ends. Rows of `uncounted_openings` are deleted only under the lock on their
-//! job, by a count and by each statement that closes or queues waiting runs of a job that may have
-//! some, so not by that of the policy `cancel_oldest`. Such a statement
+//! `uncounted_ends` before `attempt_minutes` before `scheduled_jobs` before `uncounted_openings`.
+//! Concurrent counts skip each other's batches of ends. Rows of `uncounted_openings` are deleted
+//! only under the lock on their job, by a count and by each statement that closes or queues waiting
+//! runs of a job that may have some, so not by that of the policy `cancel_oldest`. Such a statement
 //! deletes the rows of all runs in its snapshot, so no counter falls below zero.
 //!
 //! # Crashes

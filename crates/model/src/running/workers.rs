@@ -4,6 +4,8 @@
 //! its lease permanently: recovery gives its work to other workers, and its heartbeat is rejected.
 //! It must kill its work and register under a new id.
 
+mod current_runs;
+
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -20,6 +22,8 @@ use crate::{
 };
 use sched_domain::ids::WorkerId;
 use sched_domain::instance::WorkerStatus;
+
+pub use current_runs::{WorkerRun, current_runs};
 
 #[derive(Debug, Clone, Insertable)]
 #[diesel(table_name = worker_registration, check_for_backend(diesel::pg::Pg))]

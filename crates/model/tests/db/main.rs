@@ -20,6 +20,7 @@ mod connection {
     mod migrations;
     mod notify;
     mod reads;
+    mod worker_role;
 }
 
 mod costs {
@@ -27,6 +28,7 @@ mod costs {
     mod churned_plans;
     mod claims;
     mod plans;
+    mod rare_rows;
 }
 
 mod definitions {
@@ -39,7 +41,7 @@ mod dispatching {
     mod arguments;
     mod commands;
     mod dead_letters;
-    mod dependencies;
+    pub(crate) mod dependencies;
     mod dependency_rules;
     mod due;
     mod job_of_dispatch;

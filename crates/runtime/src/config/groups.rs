@@ -1,14 +1,17 @@
 //! Shared settings and their typed readers: one definition, so that a variable has the same meaning
 //! everywhere. Readers record mistakes in the [`Values`].
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
+use url::Url;
 
 use super::setting::Setting;
 use super::values::Values;
+use crate::exit;
+use crate::private_file;
 use crate::telemetry::LogSettings;
 
 /// Database connection settings; read with [`DatabaseSettings::read`].
@@ -21,6 +24,12 @@ pub const DATABASE: &[Setting] = &[
     )
     .secret_url()
     .example("postgresql://sched@localhost:5432/sched"),
+    Setting::new(
+        "database-url-file",
+        "DATABASE_URL_FILE",
+        "FILE",
+        "File with the URL of the database, in place of the URL: for credentials of a service manager. Accessible only to its owner",
+    ),
     Setting::new(
         "database-pool-size",
         "DATABASE_POOL_SIZE",
@@ -72,16 +81,39 @@ pub const LOGGING: &[Setting] = &[
 ];
 
 /// Address of the health and metrics pages; read with [`HealthSettings::read`].
-pub const HEALTH: &[Setting] = &[
-    Setting::new(
-        "health-host",
-        "HEALTH_HOST",
-        "ADDRESS",
-        "Address the health and metrics listener binds; it requires no password, so keep it off public networks",
-    )
-    .default("127.0.0.1"),
-    Setting::new("health-port", "HEALTH_PORT", "PORT", "Port of the health and metrics listener; 0 takes a free one")
-        .default("0"),
+pub const HEALTH: &[Setting] = &[HEALTH_HOST.default("127.0.0.1"), HEALTH_PORT.default("0")];
+
+/// The same for a program that serves these pages on another port too; read with
+/// [`HealthSettings::read_optional`].
+pub const OPTIONAL_HEALTH: &[Setting] = &[HEALTH_HOST, HEALTH_PORT];
+
+const HEALTH_HOST: Setting = Setting::new(
+    "health-host",
+    "HEALTH_HOST",
+    "ADDRESS",
+    "Address the health and metrics listener binds; it requires no password, so keep it off public networks",
+);
+
+const HEALTH_PORT: Setting = Setting::new(
+    "health-port",
+    "HEALTH_PORT",
+    "PORT",
+    "Port of the health and metrics listener; 0 takes a free one. The API serves these pages on its own port, and here too if this is set",
+);
+
+/// Settings of earlier systems, which no daemon takes.
+pub const REFUSED: &[Setting] = &[
+    Setting::refused(
+        "dispatch-lock-duration",
+        "DISPATCH_LOCK_DURATION",
+        "has no use here: a unique key of job and fire time prevents a second dispatch, without a lock for some time; remove it",
+    ),
+    Setting::refused(
+        "worker-job-timeout",
+        "WORKER_JOB_TIMEOUT",
+        "has no use here: every function has a time-out; set default_timeout_seconds of the function or timeout_seconds of the job, and \
+         remove it",
+    ),
 ];
 
 /// Decryption of secrets; read with [`SecretsSettings::read`].
@@ -91,6 +123,14 @@ pub const SECRETS: &[Setting] = &[Setting::new(
     "FILE",
     "Keys of the secrets, one a line: the first writes, all read. Accessible only to its owner, and the same for the API and all workers; \
      without it nothing uses secrets",
+)];
+
+/// How people reach the API; read with [`PublicSettings::read`].
+pub const PUBLIC: &[Setting] = &[Setting::new(
+    "public-url",
+    "PUBLIC_URL",
+    "URL",
+    "URL under which people reach the API, such as https://sched.example.com; notifications and dead letters link their runs below it",
 )];
 
 /// Process settings that one program passes to another; read with [`ProcessSettings::read`].
@@ -120,11 +160,11 @@ pub struct DatabaseSettings {
 
 impl DatabaseSettings {
     pub fn read(values: &mut Values) -> Self {
-        let url = values.secret("database-url");
+        let (given_by, url) = read_url(values);
         let known =
             ["postgresql://", "postgres://"].iter().any(|scheme| url.expose_secret().starts_with(scheme));
         if !known && !url.expose_secret().is_empty() {
-            values.mistake("database-url", "must start with postgresql://");
+            values.mistake(given_by, "must start with postgresql://");
         }
         let statement_timeout = values.duration("database-statement-timeout");
         let lock_timeout = values.duration("database-lock-timeout");
@@ -142,6 +182,27 @@ impl DatabaseSettings {
             statement_timeout,
             lock_timeout,
             ca_file: values.optional_string("database-ca-file").map(PathBuf::from),
+        }
+    }
+}
+
+/// The URL of the database, and the setting that gives it.
+fn read_url(values: &mut Values) -> (&'static str, SecretString) {
+    let (url, file) = ("database-url", "database-url-file");
+    let Some(path) = values.optional_string(file) else { return (url, values.secret(url)) };
+    if values.optional_secret(url).is_some() {
+        values.mistake(file, "and database-url exclude each other; remove one of them");
+        return (file, String::new().into());
+    }
+    match private_file::read(Path::new(&path)) {
+        Ok(text) if text.expose_secret().trim().is_empty() => {
+            values.mistake(file, "must contain the URL of the database");
+            (file, String::new().into())
+        }
+        Ok(text) => (file, text.expose_secret().trim().to_owned().into()),
+        Err(error) => {
+            values.mistake(file, format_args!("cannot be used: {}", exit::describe(&error)));
+            (file, String::new().into())
         }
     }
 }
@@ -172,6 +233,17 @@ impl HealthSettings {
         Self { host: values.ip("health-host"), port: values.integer("health-port", 0..=u16::MAX) }
     }
 
+    /// `None` if the port is not set.
+    pub fn read_optional(values: &mut Values) -> Option<Self> {
+        let host = values.optional_ip("health-host");
+        let port = values.optional_integer("health-port", 0..=u16::MAX);
+        if port.is_none() && host.is_some() && values.are_sound(&["health-port"]) {
+            let why = "has no effect without health-port; the pages are on the port of the API, too";
+            values.mistake("health-host", why);
+        }
+        Some(Self { host: host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: port? })
+    }
+
     #[must_use]
     pub fn socket_addr(&self) -> SocketAddr {
         SocketAddr::new(self.host, self.port)
@@ -188,6 +260,33 @@ impl SecretsSettings {
     pub fn read(values: &mut Values) -> Self {
         Self { key_file: values.optional_string("secrets-key-file").map(PathBuf::from) }
     }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublicSettings {
+    /// Without a slash at the end.
+    pub url: Option<String>,
+}
+
+impl PublicSettings {
+    /// Reads the group, recording every mistake.
+    pub fn read(values: &mut Values) -> Self {
+        let url = values.optional_string("public-url").and_then(|text| {
+            let url = Url::parse(&text).ok().filter(is_base);
+            if url.is_none() {
+                values
+                    .mistake("public-url", "must be like https://sched.example.com, without user and query");
+            }
+            url.map(|url| url.as_str().trim_end_matches('/').to_owned())
+        });
+        Self { url }
+    }
+}
+
+fn is_base(url: &Url) -> bool {
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    let is_plain = !has_user && url.query().is_none() && url.fragment().is_none();
+    matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,6 +25,8 @@ pub struct Setting {
     pub hidden: bool,
     /// A flag without a value means `true`.
     pub switch: bool,
+    /// Why no value is accepted; the text continues the name.
+    pub refusal: Option<&'static str>,
 }
 
 impl Setting {
@@ -45,7 +47,16 @@ impl Setting {
             example: None,
             hidden: false,
             switch: false,
+            refusal: None,
         }
+    }
+
+    /// A setting of earlier systems that has no use here. A value is a mistake.
+    #[must_use]
+    pub const fn refused(name: &'static str, env: &'static str, why: &'static str) -> Self {
+        let mut setting = Self::new(name, env, "VALUE", why).hidden();
+        setting.refusal = Some(why);
+        setting
     }
 
     #[must_use]

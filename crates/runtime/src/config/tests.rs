@@ -53,6 +53,45 @@ fn refusal<T>(name: &str, value: &str, read: impl FnOnce(&mut Values, &str) -> T
 }
 
 #[test]
+fn settings_of_earlier_systems_are_refused_with_a_reason() {
+    for (args, variables) in
+        [(&["--dispatch-lock-duration=5min"][..], &[][..]), (&[], &[("DISPATCH_LOCK_DURATION", "5min")])]
+    {
+        let source: MapSource = variables.iter().copied().collect();
+        let args = ["sched-worker"].iter().chain(args);
+        let values = load(&PROGRAM, &[OWN, DATABASE, REFUSED], args, &source).unwrap();
+        assert!(!values.effective().contains("dispatch-lock-duration"));
+        let texts = texts(values);
+        assert_eq!(texts.len(), 1, "{texts:?}");
+        assert!(
+            texts[0].starts_with("dispatch-lock-duration (") && texts[0].ends_with("; remove it"),
+            "{texts:?}"
+        );
+    }
+    let file = file("worker-job-timeout = \"600s\"\n");
+    let args = ["sched-worker", "--config", file.path().to_str().unwrap()];
+    let texts = texts(load(&PROGRAM, &[OWN, DATABASE, REFUSED], args, &MapSource::default()).unwrap());
+    assert!(texts.len() == 1 && texts[0].contains("default_timeout_seconds"), "{texts:?}");
+}
+
+#[test]
+fn optional_health_listener_needs_its_port() {
+    let read = |variables: &[(&str, &str)]| {
+        let source: MapSource = variables.iter().copied().collect();
+        let mut values =
+            load(&PROGRAM, &[OWN, DATABASE, OPTIONAL_HEALTH], ["sched-worker"], &source).unwrap();
+        let settings = HealthSettings::read_optional(&mut values);
+        (settings.map(|settings| settings.socket_addr().to_string()), texts(values))
+    };
+    assert_eq!(read(&[]), (None, vec![]));
+    assert_eq!(read(&[("HEALTH_PORT", "9100")]), (Some("127.0.0.1:9100".to_owned()), vec![]));
+    let both = [("HEALTH_PORT", "9100"), ("HEALTH_HOST", "0.0.0.0")];
+    assert_eq!(read(&both), (Some("0.0.0.0:9100".to_owned()), vec![]));
+    let (settings, texts) = read(&[("HEALTH_HOST", "0.0.0.0")]);
+    assert!(settings.is_none() && texts[0].contains("without health-port"), "{texts:?}");
+}
+
+#[test]
 fn flags_are_stronger_than_variables_than_the_file_than_defaults() {
     const FLAT: &str = "worker-concurrency = 3\n";
     const BOTH: &str = "[worker]\nworker-concurrency = 4\n[scheduler]\nanything = 1\n";
@@ -172,6 +211,33 @@ fn all_mistakes_are_told_at_once_with_their_origins() {
     // The parser returns unknown keys in its own order, not in that of the file.
     sorted[1..3].sort();
     assert_eq!(sorted, expected);
+}
+
+#[test]
+fn database_url_comes_from_a_private_file() {
+    let read = |content: &str, variables: &[(&str, &str)]| {
+        let file = file(content);
+        let path = file.path().to_str().unwrap().to_owned();
+        let given = [&[("DATABASE_URL_FILE", path.as_str())][..], variables].concat();
+        let mut values = try_load(&[], &given).unwrap();
+        let url = DatabaseSettings::read(&mut values).url;
+        let effective = values.effective();
+        assert!(!effective.contains("s3cret"), "{effective}");
+        values.finish().map(|()| url.expose_secret().to_owned()).map_err(|error| error.to_string())
+    };
+    assert_eq!(read("postgresql://app:s3cret@db/sched\n", &[]).unwrap(), URL.1);
+    for (content, variables, part) in [
+        (URL.1, &[URL][..], "exclude each other"),
+        (" \n", &[], "must contain the URL"),
+        ("mysql://app:s3cret@db", &[], "must start with postgresql://"),
+    ] {
+        let error = read(content, variables).unwrap_err();
+        assert!(error.contains(part) && !error.contains("s3cret"), "{error}");
+    }
+    let mut values = try_load(&["--database-url-file=/nonexistent"], &[]).unwrap();
+    DatabaseSettings::read(&mut values);
+    let error = values.finish().unwrap_err().to_string();
+    assert!(error.contains("cannot be used: /nonexistent cannot be read"), "{error}");
 }
 
 #[test]

@@ -113,6 +113,10 @@ impl Values {
         self.required(name, parse::ip).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 
+    pub fn optional_ip(&mut self, name: &str) -> Option<IpAddr> {
+        self.read(name, parse::ip)
+    }
+
     pub fn host(&mut self, name: &str) -> String {
         self.required(name, parse::host).unwrap_or_default()
     }

@@ -23,6 +23,9 @@ pub struct TaskStatus {
     pub iterations: u64,
     pub failures: u64,
     pub consecutive_failures: u32,
+    /// Start of the first of these runs; serialised as its age in milliseconds.
+    #[serde(rename = "failing_since_ms_ago", serialize_with = "age")]
+    pub failing_since: Option<Instant>,
     /// Start of the last run on the monotonic clock; serialised as its age in milliseconds.
     #[serde(rename = "last_started_ms_ago", serialize_with = "age")]
     pub last_started: Option<Instant>,
@@ -36,13 +39,16 @@ pub struct TaskStatus {
 }
 
 impl TaskStatus {
-    pub(crate) fn new(name: &'static str) -> Self {
+    /// Of a task that has not run.
+    #[must_use]
+    pub fn new(name: &'static str) -> Self {
         Self {
             name,
             state: TaskState::Idle,
             iterations: 0,
             failures: 0,
             consecutive_failures: 0,
+            failing_since: None,
             last_started: None,
             last_success: None,
             last_duration_ms: None,
@@ -54,6 +60,12 @@ impl TaskStatus {
     #[must_use]
     pub fn since_started(&self) -> Option<Duration> {
         self.last_started.map(since)
+    }
+
+    /// Time since the first failed run after the last successful one; `None` after a success.
+    #[must_use]
+    pub fn failing_for(&self) -> Option<Duration> {
+        self.failing_since.map(since)
     }
 
     #[must_use]

@@ -132,8 +132,9 @@ async fn errors_and_panics_are_counted_and_waited_out_even_when_woken() {
     rig.wake.wake();
     let status = rig.iterations(2).await;
     assert_eq!((status.consecutive_failures, status.last_error.as_deref()), (2, Some("panicked: a bug")));
+    assert!(status.failing_for().is_some() && status.failing_since < status.last_started, "{status:?}");
     let status = rig.iterations(3).await;
-    assert_eq!((status.failures, status.consecutive_failures), (2, 0));
+    assert_eq!((status.failures, status.consecutive_failures, status.failing_for()), (2, 0, None));
     let seconds = rig.seconds();
     let (first, second) = (seconds[1] - seconds[0], seconds[2] - seconds[1]);
     assert!((2..=4).contains(&first), "{first}");

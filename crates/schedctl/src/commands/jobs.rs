@@ -11,6 +11,7 @@ pub(crate) mod job_types;
 mod life;
 mod past;
 pub(crate) mod schedules;
+mod validate;
 
 use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
@@ -25,19 +26,23 @@ use self::args::{JobsListArgs, VersionArgs};
 use super::{Session, print_more};
 use crate::commands::runs::{cancel, trigger};
 use crate::failure::{CommandResult, failure};
-use crate::output::{Column, join_list, or_dash, print_notice, time};
+use crate::output::{Column, effective, join_list, or_dash, print_notice, time};
 
 pub(crate) use self::applying::apply;
 pub(crate) use self::args::JobsCommand;
 
+/// Of the reason of a pause in a list.
+const LONGEST_REASON: usize = 32;
+
 pub(super) const LIST: &[Column<Job>] = &[
     Column::new("NAME", |job| job.name.clone()),
     Column::new("SCHEDULE", |job| schedule(job.job_type, &job.schedule_config)),
-    Column::new("STATUS", |job| job.status.to_string()),
+    Column::new("STATUS", short_status),
     Column::new("NEXT FIRE", |job| or_dash(job.next_run_at.map(time))),
     Column::new("LAST RUN", |job| or_dash(job.last_run_at.map(time))),
     Column::new("LAST STATUS", |job| or_dash(job.last_status)),
     Column::new("RUNS", |job| job.total_run_count.to_string()),
+    Column::wide("PAUSE", |job| or_dash(pause(job))),
     Column::wide("FUNCTION", |job| job.function.clone()),
     Column::wide("SCOPE", |job| job.scope.to_string()),
     Column::wide("PROJECT", |job| or_dash(job.project.as_deref())),
@@ -50,8 +55,7 @@ const GET: &[Column<Job>] = &[
     Column::new("Name", |job| job.name.clone()),
     Column::new("Description", |job| job.description.clone()),
     Column::new("Status", status),
-    Column::new("Paused", |job| or_dash(pause_beside(job))),
-    Column::new("Paused until", |job| or_dash(job.paused_until.map(time))),
+    Column::new("Paused", |job| or_dash(pause(job))),
     Column::new("Function", |job| job.function.clone()),
     Column::new("Arguments", |job| Value::from(job.task_args.clone()).to_string()),
     Column::new("Schedule", |job| schedule(job.job_type, &job.schedule_config)),
@@ -64,7 +68,7 @@ const GET: &[Column<Job>] = &[
     Column::new("Followed by", |job| or_dash(list(&job.followed_by))),
     Column::new("Misfires", |job| job.misfire_policy.to_string()),
     Column::new("Instances", |job| format!("{}, then {}", job.max_instances, job.overlap_policy)),
-    Column::new("Attempts", |job| or_dash(job.retry_policy.as_ref().map(|policy| policy.max_attempts))),
+    Column::new("Attempts", |job| effective(job.effective.max_attempts, "")),
     Column::new("Expected", |job| or_dash(job.expected_duration_seconds.map(seconds))),
     Column::new("Next fire", |job| or_dash(job.next_run_at.map(time))),
     Column::new("Last run", |job| or_dash(job.last_run_at.map(time))),
@@ -72,9 +76,9 @@ const GET: &[Column<Job>] = &[
     Column::new("Runs", |job| format!("{}, {} open", job.total_run_count, job.active_runs)),
     Column::new("Scope", |job| job.scope.to_string()),
     Column::new("Project", |job| or_dash(job.project.as_deref())),
-    Column::new("Queue", |job| or_dash(job.queue.as_deref())),
+    Column::new("Queue", |job| format!("{} ({})", job.effective.queue.value, job.effective.queue.origin)),
     Column::new("Priority", |job| or_dash(job.priority)),
-    Column::new("Timeout", |job| or_dash(job.timeout_seconds.map(seconds))),
+    Column::new("Timeout", |job| effective(job.effective.timeout_seconds, "s")),
     Column::new("Starts within", |job| or_dash(job.start_within_seconds.map(seconds))),
     Column::new("Made from", |job| {
         or_dash(
@@ -92,6 +96,7 @@ const GET: &[Column<Job>] = &[
 pub(crate) async fn run(command: JobsCommand, session: &Session) -> CommandResult {
     match command {
         JobsCommand::Apply(args) => return applying::run(args, session).await,
+        JobsCommand::Validate(args) => return validate::run(&args, session),
         JobsCommand::Schema => {
             let schema = serde_json::to_string_pretty(&Manifest::schema()).map_err(failure)?;
             session.output.print(&format!("{schema}\n"))?;
@@ -227,21 +232,38 @@ fn list(jobs: &[AfterSpec]) -> Option<String> {
     (!jobs.is_empty()).then(|| jobs.join(", "))
 }
 
-/// A disabled job may also be paused; the reason of the pause does not explain the status.
+/// The pause has its own line, because a disabled job may also be paused.
 fn status(job: &Job) -> String {
     let reason = match job.status {
-        JobStatus::Paused => job.pause_reason.as_ref(),
-        JobStatus::Enabled => None,
+        JobStatus::Paused | JobStatus::Enabled => None,
         JobStatus::Disabled | JobStatus::Quarantined | JobStatus::Deleted => job.disabled_reason.as_ref(),
     };
     reason.map_or_else(|| job.status.to_string(), |reason| format!("{}: {reason}", job.status))
 }
 
-fn pause_beside(job: &Job) -> Option<String> {
-    let is_beside = job.is_paused && job.status != JobStatus::Paused;
-    is_beside.then(|| {
-        job.pause_reason.as_ref().map_or_else(|| "too".to_owned(), |reason| format!("too: {reason}"))
-    })
+/// `paused until 2026-11-25T01:00:00Z: disk is full`; a long reason is cut.
+fn short_status(job: &Job) -> String {
+    if job.status != JobStatus::Paused {
+        return job.status.to_string();
+    }
+    let until = job.paused_until.map(|until| format!(" until {}", time(until))).unwrap_or_default();
+    let reason = job.pause_reason.as_deref().map(|reason| format!(": {}", cut(reason))).unwrap_or_default();
+    format!("{}{until}{reason}", job.status)
+}
+
+fn cut(reason: &str) -> String {
+    let is_long = reason.chars().count() > LONGEST_REASON;
+    let kept: String = reason.chars().take(LONGEST_REASON - usize::from(is_long)).collect();
+    if is_long { format!("{}…", kept.trim_end()) } else { kept }
+}
+
+fn pause(job: &Job) -> Option<String> {
+    let until = match job.paused_until {
+        Some(until) => format!("until {}", time(until)),
+        None => "until a user resumes it".to_owned(),
+    };
+    let reason = job.pause_reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    job.is_paused.then(|| format!("{until}{reason}"))
 }
 
 fn schedule(job_type: JobType, config: &Map<String, Value>) -> String {
@@ -281,6 +303,61 @@ mod tests {
         assert_eq!(calendars(&[], CalendarRoll::Skip), "-");
         let both = ["a", "b"].map(str::to_owned);
         assert_eq!(calendars(&both, CalendarRoll::NextBusinessDay), "a,b, then next_business_day");
+    }
+
+    #[test]
+    fn paused_job_shows_end_and_reason() {
+        // One `json!` of this size exceeds the recursion limit.
+        let settings = r#"{
+            "id": "00000000-0000-0000-0000-000000000000", "name": "j", "description": "", "scope": "project",
+            "project": "p", "function": "f", "task_args": {}, "job_type": "interval", "schedule_config": {"hours": 1},
+            "timezone": "UTC", "dst_gap": null, "dst_overlap": null, "start_at": null, "end_at": null,
+            "max_runs": null, "jitter_seconds": 0, "calendars": [], "calendar_roll": "skip",
+            "expected_duration_seconds": null, "after": [], "after_mode": "all", "followed_by": [],
+            "misfire_policy": "skip", "misfire_grace_seconds": null, "misfire_cap": 1, "max_instances": 1,
+            "overlap_policy": "skip", "queue": null, "priority": null, "timeout_seconds": null,
+            "start_within_seconds": null, "retry_policy": null,
+            "effective": {
+                "max_attempts": {"value": 1, "origin": "installation"},
+                "timeout_seconds": {"value": 300, "origin": "function"},
+                "queue": {"value": "default", "origin": "function"}
+            },
+            "is_enabled": true, "disabled_reason": null,
+            "is_paused": true, "next_run_at": null, "last_run_at": null, "last_status": null,
+            "last_dispatched_at": null, "total_run_count": 0, "active_runs": 0, "tzdata_version": null,
+            "version": 1, "created_at": "2026-01-01T00:00:00Z", "created_by": "c",
+            "updated_at": "2026-01-01T00:00:00Z", "updated_by": "c"
+        }"#;
+        let job = |status: &str, until: Option<&str>, reason: Option<&str>| -> Job {
+            let mut job: Value = serde_json::from_str(settings).unwrap();
+            (job["status"], job["paused_until"]) = (json!(status), json!(until));
+            job["pause_reason"] = json!(reason);
+            serde_json::from_value(job).unwrap()
+        };
+        let at = "2027-01-01T00:00:00Z";
+        for (status, until, reason, in_list, in_detail) in [
+            ("paused", None, None, "paused", "until a user resumes it"),
+            (
+                "paused",
+                None,
+                Some("disk is full"),
+                "paused: disk is full",
+                "until a user resumes it: disk is full",
+            ),
+            (
+                "paused",
+                Some(at),
+                Some("disk is full"),
+                "paused until 2027-01-01T00:00:00Z: disk is full",
+                "until 2027-01-01T00:00:00Z: disk is full",
+            ),
+            ("disabled", Some(at), None, "disabled", "until 2027-01-01T00:00:00Z"),
+        ] {
+            let job = job(status, until, reason);
+            assert_eq!((short_status(&job).as_str(), pause(&job).as_deref()), (in_list, Some(in_detail)));
+        }
+        assert_eq!(cut(&"x".repeat(32)), "x".repeat(32));
+        assert_eq!(cut(&"x".repeat(33)), format!("{}…", "x".repeat(31)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod args;
 pub(crate) mod cancel;
 pub(crate) mod dead_letters;
+mod exit_status;
 mod logs;
 mod shown;
 pub(crate) mod stuck;
@@ -22,7 +23,8 @@ use crate::output::{Column, neutral, or_dash, print_notice, time};
 
 pub(crate) use self::args::{AttemptsCommand, RunsCommand, WaitArgs};
 pub(crate) use self::shown::ATTEMPTS;
-pub(super) use self::shown::{RUNS, progress};
+pub(super) use self::shown::RUNS;
+pub(crate) use self::shown::progress;
 
 const EXPLAINED: &[Column<RunExplanation>] = &[
     Column::new("Job", |explained| explained.job.clone()),
@@ -166,16 +168,23 @@ pub(super) async fn output(
     if output.chunks.is_empty() {
         print_notice("the attempt has no output");
     }
-    session.output.print(&text(&output.chunks, raw))
+    session.output.print(&text(&output.chunks, raw))?;
+    if output.is_incomplete {
+        print_notice(&format!("--- {INCOMPLETE} ---"));
+    }
+    Ok(())
 }
+
+/// Marks the output of a lost attempt.
+const INCOMPLETE: &str = "the output is incomplete: it ends where the lost worker stopped sending it";
 
 fn text(chunks: &[OutputChunk], raw: bool) -> String {
     let mut text = String::new();
-    for stream in ["stdout", "stderr"] {
+    for (stream, title) in [("stdout", None), ("stderr", Some("standard error")), ("log", Some("log"))] {
         let mine: Vec<&OutputChunk> = chunks.iter().filter(|chunk| chunk.stream == stream).collect();
-        if stream == "stderr" && !mine.is_empty() {
+        if let Some(title) = title.filter(|_| !mine.is_empty()) {
             end_line(&mut text);
-            text.push_str("--- standard error ---\n");
+            text.push_str(&format!("--- {title} ---\n"));
         }
         for chunk in mine {
             if chunk.dropped_bytes > 0 {
@@ -207,14 +216,20 @@ mod tests {
 
     #[test]
     fn output_is_shown_stream_by_stream_and_harmless() {
-        let chunks =
-            [chunk("stderr", "oops\u{1b}[2J", 0), chunk("stdout", "head", 0), chunk("stdout", "tail\n", 12)];
+        let chunks = [
+            chunk("stderr", "oops\u{1b}[2J", 0),
+            chunk("stdout", "head", 0),
+            chunk("stdout", "tail\n", 12),
+            chunk("log", "noted", 0),
+        ];
         insta::assert_snapshot!(text(&chunks, false), @r"
         head
         --- 12 bytes were not stored ---
         tail
         --- standard error ---
         oops\u{1b}[2J
+        --- log ---
+        noted
         ");
         assert!(text(&chunks, true).contains("oops\u{1b}[2J"));
     }

@@ -29,7 +29,10 @@ const GUARD_SIGNALS: [&str; 2] = if cfg!(target_os = "linux") { ["CONT", "KILL"]
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Health {
+    /// The program has its own setting for this port.
     Fixed(u16),
+    At(u16),
+    /// A free port at each start.
     Chosen,
 }
 
@@ -75,8 +78,8 @@ impl Running {
         command.env("SCHED_EXIT_WITH_PARENT", std::process::id().to_string());
         let port = match spec.health {
             Health::Fixed(port) => port,
-            Health::Chosen => {
-                let port = ports::free()?;
+            Health::At(_) | Health::Chosen => {
+                let port = if let Health::At(port) = spec.health { port } else { ports::free()? };
                 command.env("HEALTH_HOST", "127.0.0.1").env("HEALTH_PORT", port.to_string());
                 port
             }

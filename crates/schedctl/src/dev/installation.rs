@@ -30,6 +30,7 @@ use super::queues::MOST;
 use crate::commands::{DEV_ENVIRONMENT, ensure_dev_key, install, prepare, up, wait_for};
 use crate::failure::{failure, listen};
 use crate::local_install::{self, Description, Folder, ProcessEntry};
+use crate::output::{count, with_notices};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Maximum wait for a connection after the server reported that it is ready.
@@ -84,17 +85,23 @@ impl Installation {
         named_queues: BTreeSet<String>,
     ) -> Result<(), ExitError> {
         self.api_port = ports::for_api(args.api_port).map_err(listen)?;
+        args.check_health_ports().map_err(listen)?;
         self.log.print("Starting PostgreSQL.");
         self.postgres.start().await?;
         let database = prepare(self.postgres.url())?;
-        drop(wait_for(&database, DATABASE_LIMIT).await?);
-        let applied = up(&database).await?;
-        install(&database).await?;
+        let log = self.log;
+        let applied = with_notices(move |notice| log.print(notice), async {
+            drop(wait_for(&database, DATABASE_LIMIT).await?);
+            let applied = up(&database).await?;
+            install(&database).await?;
+            Ok::<_, ExitError>(applied)
+        })
+        .await?;
         self.ensure_owner(&database).await?;
         self.served = served(&database, named_queues).await?;
         database.close();
         if !applied.is_empty() {
-            self.log.print(&format!("Applied {} migrations.", applied.len()));
+            self.log.print(&format!("Applied {}.", count(applied.len(), "migration", "migrations")));
         }
         self.start_daemons(args, programs)?;
         self.describe()?;
@@ -153,15 +160,26 @@ impl Installation {
             variables,
             health,
         };
+        let health = |port: Option<u16>| port.map_or(Health::Chosen, Health::At);
         let mut plan = vec![
             (spec("api", 0, &programs.api, with(api), Health::Fixed(self.api_port)), Stage::Api),
-            (spec("scheduler", 1, &programs.scheduler, with(Vec::new()), Health::Chosen), Stage::Scheduler),
+            (
+                spec(
+                    "scheduler",
+                    1,
+                    &programs.scheduler,
+                    with(Vec::new()),
+                    health(args.scheduler_health_port),
+                ),
+                Stage::Scheduler,
+            ),
         ];
         for number in 1..=args.workers {
             let name = if args.workers == 1 { "worker".to_owned() } else { format!("worker-{number}") };
             let colour = 1 + usize::from(number);
-            let worker = spec(&name, colour, &programs.worker, with(worker.clone()), Health::Chosen);
-            self.worker = Some(worker.clone());
+            let port = args.worker_health_port.map(|first| first.saturating_add(number - 1));
+            let worker = spec(&name, colour, &programs.worker, with(worker.clone()), health(port));
+            self.worker = Some(Spec { health: Health::Chosen, ..worker.clone() });
             plan.push((worker, Stage::Workers));
         }
         for (spec, stage) in plan {

@@ -6,11 +6,11 @@ use std::net::{Ipv4Addr, TcpListener};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PortError {
-    #[error(
-        "port {port} of 127.0.0.1 is not available for the API; choose another with --api-port; 0 selects a free one"
-    )]
+    #[error("port {port} of 127.0.0.1 is not available for {user}; choose another with {flag}")]
     Taken {
         port: u16,
+        user: &'static str,
+        flag: &'static str,
         #[source]
         source: io::Error,
     },
@@ -23,9 +23,14 @@ pub(super) fn for_api(port: u16) -> Result<u16, PortError> {
     if port == 0 {
         return free();
     }
+    available(port, "the API", "--api-port, where 0 selects a free one")
+}
+
+/// `port` if it is free.
+pub(super) fn available(port: u16, user: &'static str, flag: &'static str) -> Result<u16, PortError> {
     match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
         Ok(_listener) => Ok(port),
-        Err(source) => Err(PortError::Taken { port, source }),
+        Err(source) => Err(PortError::Taken { port, user, flag, source }),
     }
 }
 

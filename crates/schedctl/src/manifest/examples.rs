@@ -46,7 +46,7 @@ fn every_example_is_right_by_the_rules() {
     assert!(!paths.is_empty(), "there are examples");
     for path in paths {
         let files = Files::read(std::slice::from_ref(&path)).unwrap();
-        let functions: Vec<_> = files.functions().collect();
+        let functions = files.manifest_for(&"http://127.0.0.1:18080".parse().unwrap()).task_functions;
         assert!(!functions.is_empty() && files.jobs().count() > 0, "{} describes nothing", path.display());
         for function in &functions {
             let config = Value::from(function.handler_config.clone());

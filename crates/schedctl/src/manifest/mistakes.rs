@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::manifest::source_positions::{
-    CALENDARS, CHANNELS, FUNCTIONS, JOBS, Position, QUEUES, RULES, TEMPLATES,
+    CALENDARS, CHANNELS, FUNCTIONS, JOBS, PROJECTS, Position, QUEUES, RULES, TEMPLATES,
 };
 use crate::output::neutral;
 
@@ -27,6 +27,7 @@ pub(super) struct Mistake {
 
 pub(super) fn item(list: &str, name: &str) -> Option<String> {
     match list {
+        PROJECTS => Some(format!("project {name:?}")),
         QUEUES => Some(format!("queue {name:?}")),
         CALENDARS => Some(format!("calendar {name:?}")),
         FUNCTIONS => Some(format!("task function {name:?}")),

@@ -40,14 +40,18 @@ pub(super) fn text(path: &Path) -> Result<String, Mistake> {
     }
 }
 
+const LEADING_ZERO: &str =
+    "a number with a leading zero is ambiguous; quote it as text, or write it without the zero";
+
 /// In one file.
 const MOST_MISTAKES: usize = 20;
 
 /// For a file with a single definition.
 pub(super) fn fields(path: &Path) -> Result<(Map<String, Value>, Option<Outline>), Mistake> {
     let text = text(path)?;
-    let read = if is_json(path) { json(&text) } else { yaml(&text) };
-    read.map(|fields| (fields, Outline::of(&text))).map_err(|Fault { at, message, .. }| Mistake {
+    let outline = Outline::of(&text);
+    let read = if is_json(path) { json(&text) } else { checked_yaml(&text, outline.as_ref()) };
+    read.map(|fields| (fields, outline)).map_err(|Fault { at, message, .. }| Mistake {
         place: Where { file: Some(path.to_owned()), position: at, ..Where::default() },
         message,
     })
@@ -69,22 +73,27 @@ enum Blame {
     Item,
 }
 
-/// Returns at least one error, and at most one per item.
-pub(super) fn parse(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Vec<Mistake>> {
-    let mut found = Vec::new();
+/// The sound items of a file, and at most one error per other item.
+pub(super) struct ParsedFile {
+    /// `None` if the errors leave nothing to read.
+    pub(super) sound: Option<(Manifest, Option<Outline>)>,
+    pub(super) mistakes: Vec<Mistake>,
+}
+
+pub(super) fn parse(path: &Path, text: &str) -> ParsedFile {
+    let mut mistakes = Vec::new();
     let mut text = Cow::Borrowed(text);
     loop {
         let Wrong { mistake, item } = match read(path, &text) {
-            Ok(read) if found.is_empty() => return Ok(read),
-            Ok(_without_those) => return Err(found),
+            Ok(read) => return ParsedFile { sound: Some(read), mistakes },
             Err(wrong) => *wrong,
         };
-        if found.is_empty() || item.is_some() {
-            found.push(mistake);
+        if mistakes.is_empty() || item.is_some() {
+            mistakes.push(mistake);
         }
-        match item.filter(|_| found.len() < MOST_MISTAKES).and_then(|item| without(&text, item)) {
+        match item.filter(|_| mistakes.len() < MOST_MISTAKES).and_then(|item| without(&text, item)) {
             Some(rest) => text = Cow::Owned(rest),
-            None => return Err(found),
+            None => return ParsedFile { sound: None, mistakes },
         }
     }
 }
@@ -105,7 +114,7 @@ struct Wrong {
 fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Box<Wrong>> {
     let outline = Outline::of(text);
     let is_json = is_json(path);
-    let read = if is_json { json(text) } else { yaml(text) };
+    let read = if is_json { json(text) } else { checked_yaml(text, outline.as_ref()) };
     match read {
         Ok(manifest) => Ok((manifest, outline)),
         Err(_) if outline.as_ref().is_some_and(|outline| wording::is_answer(|name| outline.has(name))) => {
@@ -194,6 +203,15 @@ fn json<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
             (None, message) => Fault { at: Some(at), message, blame: Blame::Field },
         }
     })
+}
+
+/// Refuses numbers that YAML 1.1 and 1.2 read differently.
+fn checked_yaml<T: DeserializeOwned>(text: &str, outline: Option<&Outline>) -> Result<T, Fault> {
+    let read = yaml(text)?;
+    match outline.and_then(|outline| outline.leading_zero(text)) {
+        None => Ok(read),
+        at => Err(Fault { at, message: LEADING_ZERO.to_owned(), blame: Blame::Field }),
+    }
 }
 
 fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
 
+pub(super) const PROJECTS: &str = "projects";
 pub(super) const QUEUES: &str = "queues";
 pub(super) const CALENDARS: &str = "calendars";
 pub(super) const FUNCTIONS: &str = "task_functions";
@@ -13,7 +14,8 @@ pub(super) const TEMPLATES: &str = "templates";
 pub(super) const JOBS: &str = "jobs";
 pub(super) const CHANNELS: &str = "notification_channels";
 pub(super) const RULES: &str = "notification_rules";
-pub(super) const LISTS: [&str; 7] = [QUEUES, CALENDARS, FUNCTIONS, TEMPLATES, JOBS, CHANNELS, RULES];
+pub(super) const LISTS: [&str; 8] =
+    [PROJECTS, QUEUES, CALENDARS, FUNCTIONS, TEMPLATES, JOBS, CHANNELS, RULES];
 
 /// Both from 1; ordered as in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,14 +48,16 @@ struct Child {
     step: String,
     /// Of the key; in a list, of the value.
     at: Option<Position>,
+    value_at: Option<Position>,
     node: Node,
 }
 
 impl Outline {
     /// Also accepts most JSON texts.
     pub(super) fn of(text: &str) -> Option<Self> {
-        let options =
-            serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::FirstWins, with_snippet: false };
+        let options = serde_saphyr::options! {
+            duplicate_keys: DuplicateKeyPolicy::FirstWins, with_snippet: false, strict_booleans: true
+        };
         // Errors of the text are reported when its values are parsed.
         serde_saphyr::from_str_with_options::<Node>(text, options).ok().map(|root| Self { root })
     }
@@ -81,6 +85,13 @@ impl Outline {
             node = &child.node;
         }
         path
+    }
+
+    /// The first number with a leading zero, such as `012`. YAML 1.1 reads it as octal, YAML 1.2 as
+    /// decimal.
+    pub(super) fn leading_zero(&self, text: &str) -> Option<Position> {
+        let lines: Vec<&str> = text.lines().collect();
+        self.root.leading_zero(&lines)
     }
 
     pub(super) fn count(&self, name: &str) -> usize {
@@ -111,6 +122,31 @@ impl Node {
             Self::Branch(children) => children,
         }
     }
+
+    fn leading_zero(&self, lines: &[&str]) -> Option<Position> {
+        self.children().iter().find_map(|child| match &child.node {
+            Self::Leaf(value) => child.value_at.filter(|at| {
+                let scalar = scalar_at(lines, *at);
+                // A string keeps the zero.
+                has_leading_zero(scalar) && value.trim() != scalar
+            }),
+            branch @ Self::Branch(_) => branch.leading_zero(lines),
+        })
+    }
+}
+
+/// The plain scalar that begins at a position.
+fn scalar_at<'a>(lines: &[&'a str], at: Position) -> &'a str {
+    let index = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
+    let line = index(at.line).and_then(|line| lines.get(line)).copied().unwrap_or_default();
+    let start = index(at.column).and_then(|column| line.char_indices().nth(column));
+    let rest = start.and_then(|(start, _)| line.get(start..)).unwrap_or_default();
+    rest.split([',', ']', '}', ' ', '\t', '#']).next().unwrap_or_default()
+}
+
+fn has_leading_zero(scalar: &str) -> bool {
+    let digits = scalar.trim_start_matches(['-', '+']);
+    digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl<'de> Deserialize<'de> for Node {
@@ -154,7 +190,8 @@ impl<'de> Visitor<'de> for NodeVisitor {
         let mut children = Vec::new();
         while let Some(item) = list.next_element::<Spanned<Node>>()? {
             let step = children.len().to_string();
-            children.push(Child { step, at: Position::of(item.referenced), node: item.value });
+            let at = Position::of(item.referenced);
+            children.push(Child { step, at, value_at: at, node: item.value });
         }
         Ok(Node::Branch(children))
     }
@@ -162,8 +199,14 @@ impl<'de> Visitor<'de> for NodeVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
         let mut children = Vec::new();
         while let Some(key) = map.next_key::<Spanned<String>>()? {
-            let node = map.next_value::<Node>()?;
-            children.push(Child { step: key.value, at: Position::of(key.referenced), node });
+            let value = map.next_value::<Spanned<Node>>()?;
+            let value_at = Position::of(value.referenced);
+            children.push(Child {
+                step: key.value,
+                at: Position::of(key.referenced),
+                value_at,
+                node: value.value,
+            });
         }
         Ok(Node::Branch(children))
     }

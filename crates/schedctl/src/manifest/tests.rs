@@ -38,6 +38,42 @@ fn files_are_merged_in_their_order() {
 }
 
 #[test]
+fn url_of_the_api_replaces_its_placeholder() {
+    let text = "\
+task_functions:
+  - {name: here, handler_type: http, handler_config: {method: GET, url: '${SCHED_API_URL}/health'}}
+  - {name: there, handler_type: http, handler_config: {method: GET, url: 'http://x/${SCHED_API_URL}'}}
+";
+    let manifest =
+        files(&[("a.yaml", text)]).unwrap().manifest_for(&"http://127.0.0.1:18180".parse().unwrap());
+    let urls: Vec<&Value> =
+        manifest.task_functions.iter().map(|function| &function.handler_config["url"]).collect();
+    assert_eq!(urls, ["http://127.0.0.1:18180/health", "http://x/${SCHED_API_URL}"]);
+}
+
+#[test]
+fn number_with_a_leading_zero_is_refused() {
+    let with = |args: &str| GOOD.replace("    job_type:", &format!("    task_args: {args}\n    job_type:"));
+    let many = "{ok: [0, 0.5, 10, -1, 0x1f, 0o14, \"012\", 1e3], t: '08'}";
+    files(&[("jobs.yaml", &with(many))]).unwrap();
+    files(&[("jobs.yaml", &with("\n      script: |\n        mode: 0755\n        a: 012"))]).unwrap();
+    for (args, field) in [
+        ("{c: 012}", "task_args.c"),
+        ("\n      list: [1, 08]", "task_args.list.1"),
+        ("{c: -01}", "task_args.c"),
+    ] {
+        let told = wrong(&with(args));
+        assert!(told.contains(&format!("job \"greet\", {field}: a number with a leading zero")), "{told}");
+    }
+}
+
+#[test]
+fn word_that_is_no_boolean_keeps_its_text_in_errors() {
+    let told = wrong("jobs:\n  - {name: no, function: f, job_typ: manual}\n");
+    assert!(told.contains("job \"no\", job_typ"), "{told}");
+}
+
+#[test]
 fn an_unknown_field_is_told_with_its_line_and_the_known_ones() {
     let text = GOOD.replace("    job_type: interval", "    job_typ: interval");
     assert_snapshot!(wrong(&text), @r#"

@@ -26,6 +26,21 @@ impl<T> Column<T> {
     pub(crate) const fn at_least(self, width: usize) -> Self {
         Self { least: width, ..self }
     }
+
+    fn cell(&self, item: &T) -> Cell {
+        let text = (self.text)(item);
+        let cell = Cell::new(neutral::line(&text));
+        match tone(&text).filter(|_| self.has_states()) {
+            Some(colour) => cell.fg(colour),
+            None => cell,
+        }
+    }
+
+    /// Only words of a state have a colour, not the same words in names and texts.
+    fn has_states(&self) -> bool {
+        let states = ["status", "last status", "state", "change", "fate", "outcome", "role"];
+        states.iter().any(|state| self.title.eq_ignore_ascii_case(state))
+    }
 }
 
 /// Empty without items.
@@ -37,7 +52,7 @@ pub(super) fn list<T>(items: &[T], columns: &[Column<T>], format: Format, colour
     let mut table = empty(colour);
     table.set_header(shown.iter().map(|column| Cell::new(column.title).add_attribute(Attribute::Bold)));
     for item in items {
-        table.add_row(shown.iter().map(|column| cell(&(column.text)(item))));
+        table.add_row(shown.iter().map(|column| column.cell(item)));
     }
     trimmed(table)
 }
@@ -46,7 +61,7 @@ pub(super) fn record<T>(item: &T, columns: &[Column<T>], format: Format, colour:
     let mut table = empty(colour);
     for column in shown(columns, format) {
         let title = Cell::new(as_word(column.title)).add_attribute(Attribute::Bold);
-        table.add_row([title, cell(&(column.text)(item))]);
+        table.add_row([title, column.cell(item)]);
     }
     trimmed(table)
 }
@@ -55,10 +70,10 @@ fn shown<T>(columns: &[Column<T>], format: Format) -> impl Iterator<Item = &Colu
     columns.iter().filter(move |column| format == Format::Wide || !column.wide)
 }
 
-/// `SCHEDULED FOR` to `Scheduled for`.
+/// `SCHEDULED FOR` to `Scheduled for`; `URL` stays.
 fn as_word(title: &str) -> String {
     let mut letters = title.chars();
-    if letters.clone().any(char::is_lowercase) {
+    if title == "URL" || letters.clone().any(char::is_lowercase) {
         return title.to_owned();
     }
     letters.next().into_iter().chain(letters.flat_map(char::to_lowercase)).collect()
@@ -110,21 +125,18 @@ fn empty(colour: bool) -> Table {
     table
 }
 
-fn cell(text: &str) -> Cell {
-    let cell = Cell::new(neutral::line(text));
-    match tone(text) {
-        Some(colour) => cell.fg(colour),
-        None => cell,
-    }
-}
-
+/// Of the first word: `paused until …: disk is full` has the colour of `paused`.
 fn tone(text: &str) -> Option<Color> {
-    match text {
-        "succeeded" | "idle" | "created" | "applied" | "leader" => Some(Color::Green),
+    match text.split([' ', ':']).next().unwrap_or_default() {
+        "succeeded" | "ok" | "sent" | "enabled" | "active" | "idle" | "created" | "applied" | "leader"
+        | "dispatched" => Some(Color::Green),
         "running" | "busy" | "updated" => Some(Color::Cyan),
-        "waiting" | "draining" | "released" | "pending" | "paused" => Some(Color::Yellow),
-        "failed" | "timed_out" | "dead_letter" | "lost" | "cancelled" | "offline" | "quarantined"
-        | "unknown" | "unaccounted" | "two_fates" => Some(Color::Red),
+        "waiting" | "degraded" | "draining" | "released" | "pending" | "paused" | "undecided" => {
+            Some(Color::Yellow)
+        }
+        "failed" | "unavailable" | "timed_out" | "dead_letter" | "lost" | "expired" | "cancelled"
+        | "offline" | "quarantined" | "unknown" | "unaccounted" | "two_fates" => Some(Color::Red),
+        "disabled" | "inactive" | "deleted" | "discarded" => Some(Color::DarkGrey),
         _ => None,
     }
 }

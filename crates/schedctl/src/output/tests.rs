@@ -52,6 +52,31 @@ fn colour_appears_only_when_asked_for_and_shifts_nothing() {
 }
 
 #[test]
+fn colour_depends_on_the_column_and_the_first_word() {
+    let cell = |column: &Column<&'static str>, text: &'static str| {
+        table::list(&[text], std::slice::from_ref(column), Format::Table, true)
+    };
+    let status: Column<&'static str> = Column::new("STATUS", |text| (*text).to_owned());
+    let part: Column<&'static str> = Column::new("PART", |text| (*text).to_owned());
+    let colours =
+        ["ok", "unavailable", "sent", "waiting", "failed", "enabled", "disabled", "paused until x: full"];
+    for text in colours {
+        assert!(cell(&status, text).contains("\u{1b}[38;5;"), "{text} has no colour");
+        assert!(!cell(&part, text).contains("\u{1b}[38;5;"), "{text} has a colour outside of a state");
+    }
+    for text in ["leader, lease expired", "okay", "-"] {
+        assert!(!cell(&status, text).contains("\u{1b}[38;5;"), "{text} has a colour");
+    }
+}
+
+#[test]
+fn item_of_a_stream_is_a_line_of_json_or_a_yaml_document() {
+    let of = |format| Output { format, colour: false }.streamed(&THINGS[0]).unwrap();
+    assert_eq!(of(Format::Json), "{\"name\":\"backup\",\"status\":\"succeeded\",\"note\":null}\n");
+    assert!(of(Format::Yaml).starts_with("---\nname: backup\nstatus: succeeded\n"), "{}", of(Format::Yaml));
+}
+
+#[test]
 fn json_is_the_value_itself() {
     assert_snapshot!(list(Format::Json, true), @r#"
     [
@@ -97,8 +122,7 @@ fn a_record_has_a_line_for_each_column() {
 
 #[test]
 fn a_page_is_printed_as_the_api_answered_it() {
-    let page =
-        Page { items: vec![1, 2], next_cursor: Some("two".to_owned()), total: None, total_is_at_least: None };
+    let page = Page::new(vec![1, 2], Some("two".to_owned()));
     let output = Output { format: Format::Json, colour: false };
     let text = render(output, &page, || panic!("no table is asked for")).unwrap();
     let printed: serde_json::Value = serde_json::from_str(&text).unwrap();

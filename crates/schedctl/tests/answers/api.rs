@@ -110,6 +110,15 @@ pub(crate) fn problem(status: u16, code: &str, detail: &str) -> String {
     json!({"type": "about:blank", "title": "x", "status": status, "detail": detail, "code": code}).to_string()
 }
 
+/// The values that apply to a job or a function, as the installation sets them.
+pub(crate) fn effective() -> Value {
+    json!({
+        "max_attempts": {"value": 1, "origin": "installation"},
+        "timeout_seconds": {"value": 300, "origin": "function"},
+        "queue": {"value": "default", "origin": "function"},
+    })
+}
+
 pub(crate) fn page(items: &[Value], next: Option<&str>) -> Value {
     json!({"items": items, "next_cursor": next})
 }

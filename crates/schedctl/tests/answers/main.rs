@@ -4,6 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 
 mod api;
+mod events;
+mod evidence;
+mod following;
+mod mistakes;
 mod queues;
 mod stuck;
 mod watching;
@@ -12,16 +16,18 @@ mod writing;
 use sched_runtime::exit;
 use serde_json::{Value, json};
 
-use crate::api::{Api, line, page, problem, text};
+use crate::api::{Api, effective, line, page, problem, text};
 
 const ID: &str = "01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55";
 const OTHER: &str = "01936f0b-0000-7000-8000-000000000002";
 const AT: &str = "2026-11-22T12:00:00Z";
+/// The same instant as the API answers it where it is stored.
+const STORED: &str = "2026-11-22T12:00:00.000000Z";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 fn event(number: u32, data: Value) -> Value {
     json!({
-        "id": format!("5a0c11e2.3f1.0.{number}"), "type": "schedule_execution_completed", "at": AT, "project_id": null,
+        "id": format!("5a0c11e2.3f1.0.{number}"), "type": "schedule_execution_completed", "at": STORED, "project_id": null,
         "job_id": OTHER, "run_id": ID, "is_installation": false, "data": data,
     })
 }
@@ -34,17 +40,15 @@ fn job(status: &str) -> Value {
         "expected_duration_seconds": null, "after": [], "after_mode": "all", "followed_by": [], "misfire_policy": "fire_once",
         "misfire_grace_seconds": null, "misfire_cap": 1, "max_instances": 1, "overlap_policy": "skip", "queue": null,
         "priority": null, "timeout_seconds": null, "start_within_seconds": null, "retry_policy": null, "status": status,
-        "is_enabled": true, "disabled_reason": null, "is_paused": false, "pause_reason": null, "paused_until": null,
-        "next_run_at": null, "last_run_at": null, "last_status": null, "last_dispatched_at": null, "total_run_count": 0,
-        "active_runs": 0, "tzdata_version": null, "version": 1, "created_at": AT, "created_by": "x", "updated_at": AT,
+        "effective": effective(), "is_enabled": true, "disabled_reason": null, "is_paused": false, "pause_reason": null, "paused_until": null, "next_run_at": null, "last_run_at": null, "last_status": null, "last_dispatched_at": null, "total_run_count": 0, "active_runs": 0, "tzdata_version": null, "version": 1, "created_at": STORED, "created_by": "x", "updated_at": STORED,
         "updated_by": "x", "deleted_at": null, "made_from": null,
     })
 }
 
 fn dispatch() -> Value {
     json!({
-        "id": ID, "job_id": OTHER, "job": "nightly", "status": "dead_letter", "scheduled_for": AT, "created_at": AT,
-        "available_at": AT, "claimed_at": AT, "completed_at": AT, "queue": "mail", "priority": 50, "attempt": 6, "retry_count": 2,
+        "id": ID, "job_id": OTHER, "job": "nightly", "status": "dead_letter", "scheduled_for": STORED, "created_at": STORED,
+        "available_at": STORED, "claimed_at": STORED, "completed_at": STORED, "queue": "mail", "priority": 50, "attempt": 6, "retry_count": 2,
         "lost_count": 0, "worker_id": OTHER, "error_message": "exit code 7", "triggered_by": "api", "triggered_by_user": "ada@example.com",
         "caused_by": null, "retry_of": null, "task_args": {"region": "north"}, "is_catch_up": false, "expires_at": null, "progress": null,
         "trace_id": TRACE,
@@ -53,7 +57,7 @@ fn dispatch() -> Value {
 
 fn dead_letter(handed_back: u32) -> Value {
     json!({
-        "run_id": ID, "job_id": OTHER, "job": "nightly", "queue": "mail", "scheduled_for": AT, "died_at": AT, "attempts": 6,
+        "run_id": ID, "job_id": OTHER, "job": "nightly", "queue": "mail", "scheduled_for": STORED, "died_at": STORED, "attempts": 6,
         "lost_count": 0, "handed_back": handed_back, "error_class": "exit_code", "error_message": "exit code 7",
         "task_args": {"region": "north"}, "state": "open", "settled_at": null, "settled_by": null, "settled_reason": null,
         "retried_as": null,
@@ -114,11 +118,14 @@ fn a_state_has_one_word_in_lists_filters_and_the_status() {
     });
     let mut own = page(&[job("enabled")], Some("x"));
     own["total"] = json!(2);
+    let mut enabled = own.clone();
+    enabled["total"] = json!(1);
     let api = Api::of(&[
         ("GET /jobs?status=enabled&limit=200", page(&[job("enabled")], None)),
         ("GET /jobs/nightly", job("quarantined")),
         ("GET /status", status.clone()),
         ("GET /jobs?total=true&limit=1", own),
+        ("GET /jobs?status=enabled&total=true&limit=1", enabled),
     ]);
     let listed = api.printed("jobs list --status enabled");
     assert!(listed.lines().nth(1).unwrap().contains(" enabled "), "{listed}");
@@ -127,12 +134,13 @@ fn a_state_has_one_word_in_lists_filters_and_the_status() {
     let table = text(&told.stdout);
     assert_eq!(
         line(table, "Jobs"),
-        "4 enabled, 3 paused or disabled, 1 of them quarantined; 5 of all are built in"
+        "1 enabled, 1 paused or disabled; built in: 3 enabled, 2 paused or disabled; 1 quarantined"
     );
     let columns = |name: &str| line(table, name).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(columns("due")[1..3], [due, "-"], "{table}");
     assert_eq!(columns("later")[1..3], ["-", later], "{table}");
-    assert!(text(&told.stderr).contains("has quarantined 1 more jobs"), "{}", text(&told.stderr));
+    assert!(text(&told.stderr).contains("has quarantined 1 more job;"), "{}", text(&told.stderr));
+    assert_eq!(columns("due")[3..5], ["yes", "no"], "{table}");
     assert_eq!(api.json("status")["jobs_active"], status["jobs_active"]);
 }
 
@@ -145,14 +153,11 @@ fn the_reason_of_a_pause_is_not_told_as_that_of_another_status() {
         job["pause_reason"] = json!(is_paused.then_some("stocktaking"));
         job
     };
+    let pause = "until a user resumes it: stocktaking";
     for (job, status, pause) in [
-        (state("paused", None, true), "paused: stocktaking", "-"),
-        (state("disabled", None, true), "disabled", "too: stocktaking"),
-        (
-            state("quarantined", Some("it has no zone"), true),
-            "quarantined: it has no zone",
-            "too: stocktaking",
-        ),
+        (state("paused", None, true), "paused", pause),
+        (state("disabled", None, true), "disabled", pause),
+        (state("quarantined", Some("it has no zone"), true), "quarantined: it has no zone", pause),
         (state("quarantined", Some("it has no zone"), false), "quarantined: it has no zone", "-"),
         (state("enabled", None, false), "enabled", "-"),
     ] {
@@ -383,11 +388,12 @@ fn lists_of_workers_and_functions_pass_on_which_are_wanted() {
 #[test]
 fn a_scheduler_is_shown_by_its_id() {
     let scheduler = json!({
-        "id": ID, "hostname": "h", "pid": 7, "version": "0.1.0", "is_leader": true, "term": 3, "leader_since": AT,
+        "id": ID, "hostname": "h", "pid": 7, "version": "0.1.0", "status": "online", "is_leader": true, "term": 3, "leader_since": AT,
         "lease_expired_seconds": null, "started_at": AT, "last_heartbeat": AT, "clock_offset_seconds": 0.001,
         "step_down_requested_at": null,
     });
     let path = format!("GET /schedulers/{ID}");
     let api = Api::of(&[(&path, scheduler)]);
-    assert_eq!(line(&api.printed(&format!("schedulers get {ID}")), "Role"), "leader");
+    let shown = api.printed(&format!("schedulers get {ID}"));
+    assert_eq!((line(&shown, "Status"), line(&shown, "Role")), ("online", "leader"));
 }

@@ -4,12 +4,12 @@ use sched_runtime::exit;
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
-use crate::{AT, ID, OTHER};
+use crate::{AT, ID, OTHER, STORED};
 
 #[test]
 fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
     let attempt = json!({
-        "run_id": ID, "tenant": "default", "job": "nightly", "attempt": 2, "claimed_at": AT, "worker_id": OTHER, "hostname": null,
+        "run_id": ID, "tenant": "default", "job": "nightly", "attempt": 2, "claimed_at": STORED, "worker_id": OTHER, "hostname": null,
         "reason": "worker_lost", "becomes": "waiting",
     });
     let mut dead = attempt.clone();
@@ -37,7 +37,7 @@ fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
         text(&told.stderr)
     );
     let leader = json!({
-        "id": ID, "hostname": "h", "pid": 7, "version": "0.1.0", "is_leader": true, "term": 3, "leader_since": AT,
+        "id": ID, "hostname": "h", "pid": 7, "version": "0.1.0", "status": "online", "is_leader": true, "term": 3, "leader_since": AT,
         "lease_expired_seconds": null, "started_at": AT, "last_heartbeat": AT, "clock_offset_seconds": null,
         "step_down_requested_at": null,
     });

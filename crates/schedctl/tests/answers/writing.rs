@@ -5,7 +5,7 @@ use std::path::Path;
 use sched_runtime::exit;
 use serde_json::{Value, json};
 
-use crate::api::{Api, line, page, problem, text};
+use crate::api::{Api, effective, line, page, problem, text};
 use crate::{AT, OTHER, job};
 
 fn sent(api: &Api) -> Vec<Value> {
@@ -16,7 +16,7 @@ fn function(config: Value) -> Value {
     json!({
         "id": OTHER, "name": "tidy", "display_name": "Tidy", "description": "", "handler_type": "process", "handler_config": config,
         "queue": "default", "default_timeout_seconds": 300, "retry_policy": null, "args_schema": null, "is_active": true,
-        "is_paused": false, "pause_reason": null, "is_system": false, "created_at": AT, "updated_at": AT,
+        "effective": effective(), "is_paused": false, "pause_reason": null, "is_system": false, "created_at": AT, "updated_at": AT,
     })
 }
 
@@ -235,6 +235,13 @@ fn an_editor_that_fails_leaves_nothing_but_what_was_changed() {
 }
 
 #[test]
+fn edit_without_terminal_and_editor_is_refused() {
+    let api = Api::of(&[("GET /functions/tidy", function(json!({"program": "/bin/tidy"})))]);
+    let refused = api.run(exit::USAGE, "functions edit tidy");
+    assert!(text(&refused.stderr).contains("set VISUAL or EDITOR"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn an_instant_is_given_as_a_distance_or_on_a_clock_and_one_in_the_past_is_told_of() {
     let mut past = job("enabled");
     past["job_type"] = json!("oneoff");
@@ -316,11 +323,15 @@ fn a_name_that_nothing_has_is_told_with_the_one_that_may_be_meant() {
 #[test]
 fn deleting_wants_agreement_where_nobody_can_be_asked() {
     let gone = json!({"job_id": OTHER, "name": "nightly", "version": 2, "cancelled": 0});
-    let api = Api::of(&[("DELETE /jobs/nightly", gone)]);
+    let api = Api::of(&[("DELETE /jobs/nightly", gone), ("GET /jobs/nightly", job("enabled"))]);
     let refused = api.run(exit::USAGE, "jobs delete nightly");
     assert!(text(&refused.stderr).contains("--yes"), "{}", text(&refused.stderr));
-    assert!(api.routes().is_empty());
+    assert_eq!(api.routes(), ["GET /jobs/nightly"]);
     api.run(exit::OK, "jobs delete nightly --yes");
+    for missing in ["jobs delete none", "projects delete none --with-jobs"] {
+        let refused = api.run(exit::REFUSED, missing);
+        assert!(!text(&refused.stderr).contains("--yes"), "{}", text(&refused.stderr));
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "cleanup-retention-days",
         "CLEANUP_RETENTION_DAYS",
         "DAYS",
-        "How long finished dispatches, skips, history and events are kept; history and events go by whole months",
+        "How long finished dispatches, skips, history and events are kept; history and events go by whole months. Also expired and revoked API keys",
     )
     .default("30"),
     Setting::new(

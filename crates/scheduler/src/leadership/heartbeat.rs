@@ -12,13 +12,15 @@ use sched_model::{Conn, DbError};
 use sched_runtime::monotonic_clock::{monotonic, wall};
 
 use super::{Leadership, Loss, Next, vitals};
+use crate::leader_scope::failing_tasks;
 
 impl Leadership {
     /// Sends a heartbeat, as part of a try that began at `sent_at`, and reads the answer.
     pub(super) async fn heartbeat(&mut self, conn: &mut Conn, sent_at: Instant) -> Result<Next, DbError> {
         let clock_offset = self.vitals.borrow().clock_offset.map(vitals::seconds);
         let (sent, wall) = (monotonic(), DateTime::<Utc>::from(wall()));
-        let heartbeat = leadership::heartbeat(conn, self.instance.id, clock_offset).await?;
+        let failing = failing_tasks(&self.work.borrow());
+        let heartbeat = leadership::heartbeat(conn, self.instance.id, clock_offset, &failing).await?;
         let Heartbeat::Recorded { term, leader_since, step_down, at } = heartbeat else {
             self.is_registered = false;
             self.stand_down(Loss::TakenForDead);

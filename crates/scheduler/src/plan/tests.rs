@@ -315,7 +315,7 @@ fn what_was_due_when_a_job_is_disabled_is_recorded() {
     );
     assert!(!skip.is_count_exact, "nobody can count them");
     assert_eq!(batch.cursors[0].settled_until, Some(late));
-    let (all, _) = disable_all(&[job()], late, "refused");
+    let all = disable_all(&[job()], late, "refused");
     assert_eq!((all.skips.len(), all.cursors[0].to), (1, None));
 }
 

@@ -5,7 +5,7 @@
 //!
 //! The cause of a rejected write may be one job or the database (a revoked privilege, a trigger, a
 //! damaged table). A job is disabled only after a trial dispatch of another job succeeds, or if
-//! there is no other job to try.
+//! there is no other job to try. A lacking right is never the fault of the only job.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -17,11 +17,9 @@ use sched_model::dispatching::insert::NewDispatch;
 use sched_model::dispatching::tick::{self, Batch, DueJob, Written};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::trace::TraceContext;
-use sched_model::events::append::{self, NewEvent};
 use sched_model::{Conn, DbError, transact};
 use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::traces::{Kind, Span, SpanContext, Traces};
-use serde_json::json;
 
 use super::Scope;
 use crate::calendars::Calendars;
@@ -48,9 +46,19 @@ impl Failed {
     pub(super) const fn is_of_the_batch(&self) -> bool {
         is_refusal(&self.error) && self.first.is_some()
     }
+
+    const fn is_of_the_login(&self) -> bool {
+        matches!(self.error, DbError::NoPermission(_))
+    }
 }
 
+/// Whether an unchanged retry cannot succeed.
 const fn is_refusal(error: &DbError) -> bool {
+    is_of_the_rows(error) || matches!(error, DbError::NoPermission(_))
+}
+
+/// Whether the database rejected the content of the rows.
+pub(super) const fn is_of_the_rows(error: &DbError) -> bool {
     matches!(error, DbError::Constraint { .. } | DbError::Corrupt { .. } | DbError::Other(_))
 }
 
@@ -126,7 +134,6 @@ impl Batches {
         };
         phases.end("plan");
         let written = tick::write(conn, instance, term, &batch).await?;
-        append::append(conn, &disabled_events(&jobs, &disabled)).await?;
         phases.end("write");
         Ok(Some(Done { now, fenced, jobs, batch, disabled, written, phases }))
     }
@@ -141,11 +148,11 @@ impl Batches {
     }
 
     /// Returns whether the database accepts a dispatch of another job than the first due one. If
-    /// so, or if there is no other job to try, the first job is the cause.
+    /// so, or if there is no other job to try, the first job is the cause of `failed`.
     ///
     /// The dispatch is a trial and is rolled back. Neighbours may share a cause of their own, so
     /// the distance between trials doubles, and the last trials approach the end of the due order.
-    pub(super) async fn accepts_another(&self, conn: &mut Conn) -> Result<bool, DbError> {
+    pub(super) async fn accepts_another(&self, conn: &mut Conn, failed: &Failed) -> Result<bool, DbError> {
         let (mut refused, mut tried, mut end) = (false, 0, None);
         while tried < FARTHEST_TRIED {
             let skip = end.map_or((tried * 2).max(1), |end: i64| i64::midpoint(tried, end));
@@ -171,7 +178,7 @@ impl Batches {
             }
             tried = skip;
         }
-        Ok(!refused)
+        Ok(!refused && !failed.is_of_the_login())
     }
 
     async fn try_one(&self, conn: &mut Conn, skip: i64) -> Result<Trial, DbError> {
@@ -203,9 +210,7 @@ impl Batches {
             if jobs.first().map(|job| job.id) != failed.first {
                 return Ok(());
             }
-            let (batch, disabled) = disable_all(&jobs, now, &reason);
-            tick::write(conn, instance, term, &batch).await?;
-            append::append(conn, &disabled_events(&jobs, &disabled)).await
+            tick::write(conn, instance, term, &disable_all(&jobs, now, &reason)).await.map(drop)
         })
         .await
     }
@@ -314,19 +319,4 @@ pub(super) fn span_of(dispatch: &NewDispatch<'_>, job: &str, lateness: Duration)
         ],
         failure: None,
     }
-}
-
-fn disabled_events(jobs: &[DueJob], disabled: &[Disabled]) -> Vec<NewEvent> {
-    disabled
-        .iter()
-        .filter_map(|disabled| Some((jobs.get(disabled.position)?, &disabled.reason)))
-        .map(|(job, reason)| NewEvent {
-            tenant_id: Some(job.tenant_id),
-            project_id: job.project_id,
-            job_id: Some(job.id),
-            dispatch_id: None,
-            event_type: append::JOB_DISABLED,
-            payload: json!({"job_name": job.name, "reason": reason}),
-        })
-        .collect()
 }

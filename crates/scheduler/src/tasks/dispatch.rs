@@ -282,7 +282,7 @@ impl Dispatch {
                     notify(&mut conn, &done).await;
                 }
                 Err(failed) if failed.is_of_the_batch() => {
-                    if !self.batches.accepts_another(&mut conn).await? {
+                    if !self.batches.accepts_another(&mut conn, &failed).await? {
                         tracing::error!("All dispatches are refused, so no job is disabled for it.");
                         return Err(failed.error);
                     }

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use sched_model::events::notifications::follow::{self, CleanupResult, Limits, StepResult};
+use sched_model::events::notifications::follow::{self, CleanupResult, Limits, StepResult, StepSettings};
 use sched_model::events::stream::{self, Running, WRITES_WITHIN};
 use sched_model::{Conn, DbError, dispatching::tick, transact};
 use sched_runtime::driver::{Activation, Report};
@@ -48,6 +48,8 @@ const MARGIN: Duration = Duration::from_secs(10);
 pub struct Notify {
     scope: Scope,
     limits: Limits,
+    /// Public URL of the API.
+    public_url: Option<String>,
     /// Number of events per step. A failed step reduces it, so that the event that causes the
     /// failure delays few other events.
     events: i64,
@@ -74,7 +76,14 @@ impl Notify {
     /// Creates the task with other limits, for tests.
     #[must_use]
     pub fn with_limits(scope: Scope, limits: Limits) -> Self {
-        Self { scope, limits, events: limits.events, held: Held::default(), last_cleanup: None }
+        let (held, events) = (Held::default(), limits.events);
+        Self { scope, limits, public_url: None, events, held, last_cleanup: None }
+    }
+
+    /// Messages contain the URLs of runs below `url`.
+    #[must_use]
+    pub fn with_public_url(self, url: Option<String>) -> Self {
+        Self { public_url: url, ..self }
     }
 
     async fn run(&mut self) -> Result<Report, DbError> {
@@ -91,10 +100,12 @@ impl Notify {
             let limits = Limits { events: self.events, ..self.limits };
             // Halved before the step, which the time limit may cut off.
             self.events = (limits.events / 2).max(1);
-            let (scope, ignored) = (&self.scope, &self.held.ignored);
+            let scope = &self.scope;
+            let settings =
+                StepSettings { limits, ignored: &self.held.ignored, public_url: self.public_url.as_deref() };
             let done = transact(&mut conn, "notify", async |conn: &mut Conn| {
                 tick::fence(conn, scope.instance, scope.term).await?;
-                follow::step(conn, work, ignored, limits).await
+                follow::step(conn, work, settings).await
             })
             .await;
             match &done {

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use sched_model::recovery::dead_workers;
-use sched_model::recovery::lost_attempts::{Cause, Losses, Lost};
+use sched_model::recovery::lost_attempts::{Cause, EndedLosses, Losses, Lost};
 use sched_model::{Conn, DbError, connection::notify, dispatching::tick, transact};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
@@ -48,8 +48,9 @@ impl Overdue {
         if dead_workers::overdue(&mut conn, self.unknown_limit, BATCH).await?.is_empty() {
             return Ok(Report::idle());
         }
-        let ended = transact(&mut conn, "end_overdue", async |conn: &mut Conn| self.end(conn).await).await?;
-        ended.iter().for_each(Lost::log);
+        let EndedLosses { lost, has_more } =
+            transact(&mut conn, "end_overdue", async |conn: &mut Conn| self.end(conn).await).await?;
+        lost.iter().for_each(Lost::log);
         if let Err(error) = notify::dispatches_wait_again(&mut conn).await {
             tracing::debug!(
                 error = error.with_causes(),
@@ -62,12 +63,12 @@ impl Overdue {
                 "Waking the task that runs dependents failed; its next query finds the jobs."
             );
         }
-        let report = Report::worked(json!({"attempts_overdue": ended.len()}));
-        let is_full = i64::try_from(ended.len()).unwrap_or(i64::MAX) >= BATCH;
-        Ok(if is_full { report.next_in(Duration::ZERO) } else { report })
+        let report = Report::worked(json!({"attempts_overdue": lost.len()}));
+        let is_full = i64::try_from(lost.len()).unwrap_or(i64::MAX) >= BATCH;
+        Ok(if is_full || (has_more && !lost.is_empty()) { report.next_in(Duration::ZERO) } else { report })
     }
 
-    async fn end(&self, conn: &mut Conn) -> Result<Vec<Lost>, DbError> {
+    async fn end(&self, conn: &mut Conn) -> Result<EndedLosses, DbError> {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
         let found = dead_workers::overdue(conn, self.unknown_limit, BATCH).await?;
         let found =

@@ -9,7 +9,8 @@
 //! # Design notes
 //! - The built-in job `sched.retention` does this on a worker, with the same functions. If it has
 //!   removed all expired rows within the last hour, the leader does only the rest: live data of
-//!   attempts of dead workers and old notifications. Otherwise the leader does everything.
+//!   attempts of dead workers, old notifications, and sessions and keys, so that workers need no
+//!   rights on them. Otherwise the leader does everything.
 //! - A pause between pages leaves room for ticks and completions on a busy database. The limit is
 //!   the time of a call, not the number of pages, so that a slow database gets less work.
 
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::domain::retention::{Cutoffs, Retention};
 use sched_model::events::notifications::follow;
-use sched_model::retention::retain::{self, Page, Strays};
+use sched_model::retention::retain::{self, DeletedCredentials, Page, Strays};
 use sched_model::{Conn, DbError, cluster::housekeeping, dispatching::tick, transact};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::monotonic_clock::monotonic;
@@ -75,6 +76,7 @@ struct DeletedCounts {
     audit: u64,
     terms: u64,
     workers: u64,
+    credentials: DeletedCredentials,
     strays: Strays,
 }
 
@@ -102,12 +104,12 @@ impl Retain {
             self.pass_started = Some(started);
         }
         let mut conn = self.scope.database.conn().await?;
-        self.leftovers(&mut conn).await?;
-        if housekeeping::was_retained_within(&mut conn, LEFT_TO_JOB).await? {
-            return Ok(Report::idle());
-        }
-        let mut deleted = DeletedCounts::default();
-        let result = self.work(&mut conn, started, &mut deleted).await;
+        let mut deleted =
+            DeletedCounts { credentials: self.leftovers(&mut conn).await?, ..DeletedCounts::default() };
+        let result = match housekeeping::was_retained_within(&mut conn, LEFT_TO_JOB).await {
+            Ok(false) => self.work(&mut conn, started, &mut deleted).await,
+            other => other,
+        };
         // The pages of a failed call are committed too.
         deleted.measure();
         let is_done = result?;
@@ -115,14 +117,16 @@ impl Retain {
         Ok(if is_done { report } else { report.next_in(SOON) })
     }
 
-    /// Live data of attempts of dead workers, and old notifications. The built-in job does not do
-    /// this.
-    async fn leftovers(&self, conn: &mut Conn) -> Result<(), DbError> {
+    /// Live data of attempts of dead workers, old totals, notifications, sessions and keys. The
+    /// built-in job does not do this.
+    async fn leftovers(&self, conn: &mut Conn) -> Result<DeletedCredentials, DbError> {
         let limit = self.page_rows;
         transact(conn, "prune_live", async |conn: &mut Conn| {
-            let cutoffs = self.cutoffs(conn).await?.0;
+            let (cutoffs, now) = self.cutoffs(conn).await?;
             retain::live(conn, limit).await?;
-            follow::prune(conn, cutoffs.finished, limit).await.map(drop)
+            retain::minutes(conn, now, limit).await?;
+            follow::prune(conn, cutoffs.finished, limit).await?;
+            retain::credentials(conn, &cutoffs, limit).await
         })
         .await
     }
@@ -221,7 +225,7 @@ impl Retain {
 }
 
 impl DeletedCounts {
-    const fn named(&self) -> [(&'static str, u64); 9] {
+    const fn named(&self) -> [(&'static str, u64); 11] {
         [
             ("dispatches", self.dispatches),
             ("skips", self.skips),
@@ -229,6 +233,8 @@ impl DeletedCounts {
             ("audit", self.audit),
             ("terms", self.terms),
             ("workers", self.workers),
+            ("sessions", self.credentials.sessions),
+            ("api_keys", self.credentials.api_keys),
             ("attempts", self.strays.attempts),
             ("output", self.strays.output),
             ("events", self.strays.events),

@@ -148,7 +148,8 @@ impl Strays {
     async fn end(&self, conn: &mut Conn, found: &[StrayAttempt]) -> Result<Vec<Lost>, DbError> {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
         let found = found.iter().map(|stray| (stray.attempt.clone(), Cause::Stray)).collect();
-        Losses { max_attempts: self.max_attempts }.end(conn, found).await
+        // The task runs again after any ended attempt, so attempts may be left.
+        Ok(Losses { max_attempts: self.max_attempts }.end(conn, found).await?.lost)
     }
 }
 

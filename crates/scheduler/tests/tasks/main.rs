@@ -4,12 +4,15 @@
 
 mod counters;
 mod dispatch;
+mod heartbeat;
 mod leader;
 mod maintain;
 mod notify;
 mod planned;
+mod quarantine;
 mod recover;
 mod refused;
 mod restrictions;
 mod retain;
+mod stale_cursors;
 mod waiting;

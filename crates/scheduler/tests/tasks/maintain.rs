@@ -1,11 +1,15 @@
+use std::sync::Arc;
 use std::time::Duration;
 
+use sched_model::cluster::health::JobCounts;
 use sched_model::cluster::housekeeping::{self, Housekeeping};
 use sched_model::domain::retention::{HistoryExpiry, Retention};
 use sched_runtime::driver::{Activation, Report};
 use sched_scheduler::tasks::Scope;
+use sched_scheduler::tasks::installation_metrics::{InstallationMetrics, JobsSeen};
 use sched_scheduler::tasks::maintain::Maintain;
 use test_support::fixture::BEGIN;
+use tokio::sync::watch;
 
 use crate::leader::{Leader, assert_refused, run};
 
@@ -79,4 +83,26 @@ async fn who_does_not_lead_any_more_removes_no_history() {
     old_month(&leader).await;
     assert_refused(&maintain(leader.deposed(), HistoryExpiry::Drop).run_once().await);
     assert_eq!(leader.number("SELECT count(*) FROM pg_class WHERE relname = 'events_y2020m01'").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leader_reads_counts_and_next_due_jobs() {
+    let leader = Leader::new().await;
+    for (name, hours) in [("later", 3), ("soon", 1)] {
+        leader.job(name).every_hours(hours).save().await;
+    }
+    leader.job("off").disabled().save().await;
+    leader.sql("UPDATE scheduled_jobs SET is_paused = true WHERE name = 'later'").await;
+    let jobs = Arc::new(watch::Sender::new(None));
+    let mut task = InstallationMetrics { scope: leader.scope.clone(), jobs: jobs.clone() };
+    run(&mut task).await;
+    let seen: JobsSeen = jobs.borrow().clone().unwrap();
+    assert_eq!(seen.counts, JobCounts { enabled: 1, paused: 1, disabled: 1, quarantined: 0 });
+    let due: Vec<_> =
+        seen.next_due.iter().map(|due| (due.tenant.as_str(), due.job.as_str(), due.is_paused)).collect();
+    assert_eq!(due, [("default", "soon", false), ("default", "later", true)]);
+    leader.job("new").every_hours(2).save().await;
+    run(&mut task).await;
+    let again: JobsSeen = jobs.borrow().clone().unwrap();
+    assert_eq!((again.next_due.len(), again.counts), (3, seen.counts), "jobs are counted once a minute");
 }

@@ -50,12 +50,31 @@ async fn happens(leader: &Leader, job: &str, event_type: &str, payload: &str) {
         .await;
 }
 
-/// Inserts the end of an attempt, with the status of the run after it.
+/// Inserts the end of an attempt, with the status of the run after it, and its row of the history
+/// unless the run continues.
 async fn ends(leader: &Leader, job: &str, dispatch_status: &str) {
+    let outcome = match dispatch_status {
+        "DEAD_LETTER" => "FAILED",
+        other => other,
+    };
     let payload = format!(
         r#"{{"job_name": "{job}", "attempt": 2, "dispatch_status": "{dispatch_status}", "error": "exit code 3", "error_class": "exit_code"}}"#
     );
-    happens(leader, job, "schedule_execution_completed", &payload).await;
+    leader
+        .sql(&format!(
+            "WITH ended AS (
+                 SELECT gen_random_uuid() AS run, tenant_id, project_id, id FROM scheduled_jobs WHERE name = '{job}'
+             ), kept AS (
+                 INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
+                                                completed_at, duration_ms, claim_token, triggered_by)
+                 SELECT gen_random_uuid(), tenant_id, id, run, 2, '{outcome}', now(), now(), now(), 0, 1, 'schedule'
+                 FROM ended
+                 WHERE '{outcome}' <> 'PENDING'
+             )
+             INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
+             SELECT tenant_id, project_id, id, run, 'schedule_execution_completed', '{payload}' FROM ended"
+        ))
+        .await;
 }
 
 /// The deliveries so far: rule, kind, job.

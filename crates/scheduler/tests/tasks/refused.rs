@@ -63,6 +63,42 @@ async fn no_job_is_disabled_for_what_any_job_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lacking_right_is_no_outage_and_disables_nothing() {
+    let leader = three_due().await;
+    let denied = |which: &str| {
+        format!(
+            "CREATE OR REPLACE FUNCTION deny() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 IF {which} THEN
+                     RAISE insufficient_privilege USING MESSAGE = 'permission denied for table ledger';
+                 END IF;
+                 RETURN NEW;
+             END $$"
+        )
+    };
+    leader.sql(&denied("true")).await;
+    leader
+        .sql("CREATE TRIGGER denies BEFORE INSERT ON job_dispatch FOR EACH ROW EXECUTE FUNCTION deny()")
+        .await;
+    let mut task = dispatch(&leader);
+    for _ in 0..2 {
+        let error = sched_runtime::exit::describe(task.run_once().await.unwrap_err().as_ref());
+        assert!(error.contains("lacks a right") && error.contains("for table ledger"), "{error}");
+        assert_eq!((leader.number(DISABLED).await, leader.number(DISPATCHED).await), (0, 0));
+    }
+    // A trigger that denies one job disables it. The job is due first, so the trial of another finds
+    // room.
+    leader
+        .sql(
+            "INSERT INTO queues (tenant_id, name) SELECT tenant_id, 'narrow' FROM queues WHERE name = 'default';
+             UPDATE scheduled_jobs SET queue = 'narrow', next_run_at = next_run_at - interval '0.5 s' WHERE name = 'due-2'",
+        )
+        .await;
+    leader.sql(&denied("NEW.queue = 'narrow'")).await;
+    run(&mut task).await;
+    assert_eq!((leader.number(DISABLED).await, leader.number(DISPATCHED).await), (1, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_one_job_that_is_refused_is_disabled_although_nothing_else_is_due() {
     let leader = three_due().await;
     leader

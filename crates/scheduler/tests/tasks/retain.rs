@@ -14,6 +14,14 @@ const AGES: Ages = Ages {
     idempotency_keys: Duration::from_secs(24 * 3600),
 };
 
+const TOLD: Housekeeping = Housekeeping {
+    retention: AGES.retention,
+    idempotency_keys: AGES.idempotency_keys,
+    expiry: HistoryExpiry::Drop,
+    stale_scheduler: Duration::from_secs(120),
+    stale_worker: Duration::from_secs(3600),
+};
+
 fn retain(scope: Scope) -> Retain {
     Retain::new(scope, AGES, 10)
 }
@@ -83,14 +91,7 @@ async fn the_leader_leaves_it_to_the_built_in_job_while_that_keeps_up() {
     leader.job_with_runs("busy", 1).await;
     finished(&leader, 5, 40).await;
     let mut conn = leader.conn().await;
-    let told = Housekeeping {
-        retention: AGES.retention,
-        idempotency_keys: AGES.idempotency_keys,
-        expiry: HistoryExpiry::Drop,
-        stale_scheduler: Duration::from_secs(120),
-        stale_worker: Duration::from_secs(3600),
-    };
-    housekeeping::store(&mut conn, &told).await.unwrap();
+    housekeeping::store(&mut conn, &TOLD).await.unwrap();
     housekeeping::note_retained(&mut conn).await.unwrap();
     let mut retain = retain(leader.scope.clone());
     assert_eq!(run(&mut retain).await, Report::idle());
@@ -111,4 +112,39 @@ async fn the_leader_leaves_it_to_the_built_in_job_while_that_keeps_up() {
         assert!(run(&mut retain).await.counts["dispatches"].as_i64().is_some_and(|gone| gone > 0), "{mark}");
         retain = self::retain(leader.scope.clone());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ended_sessions_and_old_keys_are_removed() {
+    let leader = Leader::new().await;
+    leader
+        .sql(&format!(
+            "INSERT INTO users (id, email, display_name) VALUES ('{DEFAULT_TENANT}', 'u@example.com', 'U');
+             INSERT INTO memberships (tenant_id, user_id, role) VALUES ('{DEFAULT_TENANT}', '{DEFAULT_TENANT}', 'viewer');
+             INSERT INTO sessions (tenant_id, id, user_id, token_hash, idle_until, expires_at)
+             SELECT '{DEFAULT_TENANT}', gen_random_uuid(), '{DEFAULT_TENANT}', sha256(n::text::bytea), now() + n * interval '1 minute',
+                    now() + interval '1 hour'
+             FROM unnest(ARRAY[-2, -1, 1]) AS n;
+             INSERT INTO api_keys (tenant_id, name, key_prefix, key_hash, scopes, created_at, expires_at, revoked_at)
+             SELECT '{DEFAULT_TENANT}', k.name, 'sched_test_' || repeat(k.letter, 16), sha256(k.name::bytea), '{{jobs:read}}',
+                    now() - interval '99 days', k.expires_at, k.revoked_at
+             FROM (VALUES ('valid', 'a', NULL::timestamptz, NULL::timestamptz),
+                          ('expires', 'b', now() + interval '1 day', NULL),
+                          ('expired', 'c', now() - interval '31 days', NULL),
+                          ('revoked', 'd', NULL, now() - interval '31 days'),
+                          ('just-expired', 'e', now() - interval '29 days', NULL),
+                          ('just-revoked', 'f', NULL, now() - interval '29 days')) AS k (name, letter, expires_at, revoked_at)"
+        ))
+        .await;
+    let mut conn = leader.conn().await;
+    // Also while the built-in job does the rest.
+    housekeeping::store(&mut conn, &TOLD).await.unwrap();
+    housekeeping::note_retained(&mut conn).await.unwrap();
+    let mut retain = retain(leader.scope.clone());
+    let counts = run(&mut retain).await.counts;
+    assert_eq!((&counts["sessions"], &counts["api_keys"]), (&2.into(), &2.into()), "{counts}");
+    assert_eq!(leader.number("SELECT count(*) FROM sessions WHERE idle_until > now()").await, 1);
+    let left = leader.text("SELECT string_agg(name, ' ' ORDER BY name) FROM api_keys").await;
+    assert_eq!(left, "expires just-expired just-revoked valid");
+    assert_eq!(run(&mut retain).await, Report::idle());
 }

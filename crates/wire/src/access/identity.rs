@@ -42,8 +42,10 @@ pub struct Tenant {
     /// Quotas.
     pub quotas: Quotas,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub updated_at: DateTime<Utc>,
 }
 
@@ -87,8 +89,10 @@ pub struct User {
     /// Whether the user operates the installation.
     pub is_system_operator: bool,
     /// Last sign-in.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub last_login_at: Option<DateTime<Utc>>,
     /// When the user was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
 }
 
@@ -184,12 +188,16 @@ pub struct Session {
     /// Whether the request uses this session.
     pub is_current: bool,
     /// When the user signed in.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// Time of the last request, to the minute.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub last_seen_at: DateTime<Utc>,
     /// When it ends without further requests; each request moves it.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub idle_until: DateTime<Utc>,
     /// When it ends even with further requests.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub expires_at: DateTime<Utc>,
     /// First part of the User-Agent of the browser.
     pub user_agent: Option<String>,
@@ -229,6 +237,7 @@ pub struct Membership {
     /// Role: viewer, operator, admin or owner.
     pub role: String,
     /// When the membership began.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub since: DateTime<Utc>,
 }
 
@@ -256,14 +265,18 @@ pub struct ApiKey {
     /// Key of the key file that its hash was created with; absent without a key file.
     pub hash_key: Option<String>,
     /// When it expires.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub expires_at: Option<DateTime<Utc>>,
     /// When it was revoked.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub revoked_at: Option<DateTime<Utc>>,
     /// Author of the revocation.
     pub revoked_by: Option<String>,
     /// When it was last used, to the minute.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub last_used_at: Option<DateTime<Utc>>,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// Author of the key.
     pub created_by: String,
@@ -280,7 +293,7 @@ pub struct ApiKeySpec {
     #[schemars(length(max = 32))]
     pub scopes: Vec<String>,
     /// When it expires; never when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "crate::instants::utc")]
     pub expires_at: Option<DateTime<Utc>>,
     /// Whether it belongs to the tenant instead of the user that creates it; such a key requires
     /// scopes.
@@ -301,7 +314,7 @@ pub struct ApiKeyPatch {
     #[schemars(length(min = 1, max = 32))]
     pub scopes: Option<Vec<String>>,
     /// When it expires: in the future, and not later than now set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "crate::instants::utc")]
     pub expires_at: Option<DateTime<Utc>>,
 }
 

@@ -71,10 +71,12 @@ pub struct Calendar {
     /// Version; grows with every change.
     pub version: i64,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// Component or e-mail address that created it.
     pub created_by: String,
     /// When it was last changed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub updated_at: DateTime<Utc>,
     /// Component or e-mail address that last changed it.
     pub updated_by: String,
@@ -130,8 +132,8 @@ mod tests {
     fn a_calendar_is_sent_flat_and_read_with_what_a_newer_api_adds() {
         let kept = json!({
             "id": Uuid::nil(), "name": "c", "description": "", "version": 1,
-            "created_at": "2026-11-21T00:00:00Z", "created_by": "api",
-            "updated_at": "2026-11-21T00:00:00Z", "updated_by": "api",
+            "created_at": "2026-11-21T00:00:00.000000Z", "created_by": "api",
+            "updated_at": "2026-11-21T00:00:00.000000Z", "updated_by": "api",
             "weekly": ["SAT"], "lunar": ["full"],
         });
         let calendar: Calendar = serde_json::from_value(kept.clone()).unwrap();

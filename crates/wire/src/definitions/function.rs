@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::definitions::effective::EffectiveSettings;
 use crate::definitions::manifest::RetryPolicySpec;
 
 /// A stored task function.
@@ -29,6 +30,8 @@ pub struct Function {
     pub default_timeout_seconds: i32,
     /// Retry policy of jobs without a policy; `None` for the default of the installation.
     pub retry_policy: Option<RetryPolicySpec>,
+    /// Attempts, timeout and queue of jobs that set none, with their origins.
+    pub effective: EffectiveSettings,
     /// JSON Schema (2020-12) for the arguments of its jobs; `None` accepts any.
     pub args_schema: Option<Map<String, Value>>,
     /// Whether it accepts new jobs.
@@ -40,7 +43,9 @@ pub struct Function {
     /// Built in: cannot be deleted.
     pub is_system: bool,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub updated_at: DateTime<Utc>,
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::definitions::effective::EffectiveSettings;
 use crate::definitions::manifest::{AfterSpec, JobSpec, RetryPolicySpec};
 use crate::definitions::template::MadeFrom;
 use crate::enums::{
@@ -41,8 +42,10 @@ pub struct Job {
     /// Rule for wall-clock times that occur twice; `None` for the default of the expression.
     pub dst_overlap: Option<DstOverlap>,
     /// No fire before this instant.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub start_at: Option<DateTime<Utc>>,
     /// No fire at or after this instant.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub end_at: Option<DateTime<Utc>>,
     /// Maximum number of fires.
     pub max_runs: Option<i64>,
@@ -83,6 +86,8 @@ pub struct Job {
     pub start_within_seconds: Option<i32>,
     /// Retry policy; `None` for the policy of the function.
     pub retry_policy: Option<RetryPolicySpec>,
+    /// Attempts, timeout and queue that apply, with their origins.
+    pub effective: EffectiveSettings,
     /// State.
     pub status: JobStatus,
     /// Whether the schedule fires.
@@ -94,15 +99,19 @@ pub struct Job {
     /// Reason of the pause; `None` unless it is paused.
     pub pause_reason: Option<String>,
     /// When the pause ends automatically; `None` otherwise.
-    #[serde(default)]
+    #[serde(default, serialize_with = "crate::instants::utc")]
     pub paused_until: Option<DateTime<Utc>>,
-    /// Next fire time; `None` when it will not fire.
+    /// Next fire time, after the end of a pause of the job; `None` when it will not fire, also during
+    /// a pause without an end.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub next_run_at: Option<DateTime<Utc>>,
     /// Start of its latest finished attempt.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub last_run_at: Option<DateTime<Utc>>,
     /// Status of its latest finished run.
     pub last_status: Option<RunStatus>,
     /// Creation of its latest run.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub last_dispatched_at: Option<DateTime<Utc>>,
     /// Number of all its runs.
     pub total_run_count: i64,
@@ -114,15 +123,17 @@ pub struct Job {
     /// Version; grows with every change of the settings.
     pub version: i64,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// Component or e-mail address that created it.
     pub created_by: String,
     /// When its settings last changed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub updated_at: DateTime<Utc>,
     /// Component or e-mail address that last changed them.
     pub updated_by: String,
     /// When it was deleted; `None` otherwise.
-    #[serde(default)]
+    #[serde(default, serialize_with = "crate::instants::utc")]
     pub deleted_at: Option<DateTime<Utc>>,
     /// Template of the job; `None` if it was created without one.
     #[serde(default)]
@@ -167,12 +178,14 @@ pub struct JobVersion {
     /// Kind of change.
     pub change: JobChange,
     /// When it was changed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub changed_at: DateTime<Utc>,
     /// Component or e-mail address of the author.
     pub changed_by: String,
     /// Reason of the pause, if the change is a pause with a reason.
     pub pause_reason: Option<String>,
     /// When the pause ends automatically, if the change is such a pause.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub paused_until: Option<DateTime<Utc>>,
     /// Differences from the previous version; empty for the first version, and if no setting
     /// changed.

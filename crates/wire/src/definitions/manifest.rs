@@ -12,7 +12,9 @@ use serde_json::{Map, Value};
 
 use crate::definitions::calendar::CalendarSpec;
 use crate::definitions::notification::{NotificationChannelSpec, NotificationRuleSpec};
+use crate::definitions::project::ProjectDefinition;
 use crate::definitions::queue::QueueDefinition;
+use crate::definitions::secret::SecretReference;
 use crate::definitions::template::TemplateSpec;
 use crate::enums::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, DstGap, DstOverlap, HandlerType, JobType,
@@ -26,6 +28,13 @@ const DEFAULT: &str = "default";
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
+    /// Projects; written before the jobs that may name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub projects: Vec<ProjectDefinition>,
+    /// Secrets that may not exist yet. A file has no values of secrets: a run that needs one fails
+    /// until it is set. A reference to another missing secret is an error.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretReference>,
     /// Queues with their limits; written before the functions and jobs that may name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueDefinition>,
@@ -79,7 +88,7 @@ pub struct FunctionSpec {
     /// Timeout of an attempt in seconds.
     #[serde(default = "default_timeout_seconds")]
     pub default_timeout_seconds: i32,
-    /// Retry policy; the default of the installation when absent.
+    /// Retry policy; one attempt when absent, unless the installation sets another default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicySpec>,
     /// JSON Schema (2020-12) for the arguments of its jobs; any arguments when absent.
@@ -185,7 +194,8 @@ pub struct JobSpec {
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_within_seconds: Option<i32>,
-    /// Retry policy; the policy of the function when absent.
+    /// Retry policy; the policy of the function when absent, else one attempt, unless the
+    /// installation sets another default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicySpec>,
     /// Whether the schedule fires.

@@ -64,10 +64,12 @@ pub struct NotificationChannel {
     /// Version; grows with every change.
     pub version: i64,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// Component or e-mail address that created it.
     pub created_by: String,
     /// When it was last changed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub updated_at: DateTime<Utc>,
     /// Component or e-mail address that last changed it.
     pub updated_by: String,
@@ -155,10 +157,12 @@ pub struct NotificationRule {
     /// Version; grows with every change.
     pub version: i64,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// Component or e-mail address that created it.
     pub created_by: String,
     /// When it was last changed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub updated_at: DateTime<Utc>,
     /// Component or e-mail address that last changed it.
     pub updated_by: String,
@@ -169,7 +173,7 @@ pub struct NotificationRule {
 #[serde(deny_unknown_fields)]
 pub struct NotificationDeliveriesQuery {
     /// Only deliveries with this status.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub status: Option<DeliveryStatus>,
     /// Only deliveries to this channel, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -219,8 +223,10 @@ pub struct NotificationDelivery {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reached: Vec<String>,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// When its status last changed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub updated_at: DateTime<Utc>,
 }
 

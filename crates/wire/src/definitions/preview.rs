@@ -97,6 +97,9 @@ pub struct FireTime {
     /// Original fire time before a calendar moved it; absent if it was not moved.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "maybe_utc")]
     pub moved_from: Option<DateTime<Utc>>,
+    /// Whether the job is paused then, so that the scheduler skips the fire; absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_paused: bool,
 }
 
 fn utc<S: Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S::Error> {
@@ -126,7 +129,7 @@ mod tests {
         let fire = |text: &str| {
             let local = DateTime::parse_from_rfc3339(text).unwrap();
             let note = Some(FireNote::Shifted);
-            let fire = FireTime { utc: local.to_utc(), local, note, moved_from: None };
+            let fire = FireTime { utc: local.to_utc(), local, note, moved_from: None, is_paused: false };
             let written = serde_json::to_value(fire).unwrap();
             assert_eq!(serde_json::from_value::<FireTime>(written.clone()).unwrap(), fire);
             written

@@ -17,6 +17,20 @@ pub struct ProjectSpec {
     pub description: String,
 }
 
+/// A project as written in a jobs file. A jobs file does not change whether the project is paused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectDefinition {
+    /// Stable name; jobs refer to it.
+    pub name: String,
+    /// Display name; the stable name when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// Free text; up to 2000 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
 /// A project: a group of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Project {
@@ -33,8 +47,10 @@ pub struct Project {
     /// Reason of the pause.
     pub pause_reason: Option<String>,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub updated_at: DateTime<Utc>,
 }
 

@@ -81,7 +81,7 @@ pub struct Queue {
     pub rate: Option<Rate>,
     /// Priority of runs whose job has none.
     pub default_priority: i16,
-    /// Number of running runs; `None` if no limit requires the count.
+    /// Number of running runs; `None` if the API is of an earlier version.
     pub running: Option<i64>,
     /// Number of claims in the period of the rate; `None` without a rate.
     pub claimed_in_period: Option<i64>,
@@ -92,14 +92,16 @@ pub struct Queue {
     #[serde(default)]
     pub waiting_is_at_least: bool,
     /// When the oldest waiting run became claimable.
-    #[serde(default)]
+    #[serde(default, serialize_with = "crate::instants::utc")]
     pub oldest_claimable_at: Option<DateTime<Utc>>,
     /// Number of live workers that serve it, without draining ones. Without a worker its runs do
     /// not start. `None` if the API is of an earlier version.
     #[serde(default)]
     pub workers: Option<i64>,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub updated_at: DateTime<Utc>,
 }

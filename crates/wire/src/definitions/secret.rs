@@ -7,6 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+/// A secret that a jobs file expects, by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SecretReference {
+    /// Name, of a secret of the whole tenant or of the project of the jobs.
+    pub name: String,
+}
+
 /// A new value of a secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -37,10 +45,12 @@ pub struct Secret {
     /// Version; grows with every new value.
     pub version: i64,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// Component or e-mail address that created it.
     pub created_by: String,
     /// When its value was last changed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub updated_at: DateTime<Utc>,
     /// Component or e-mail address that last changed it.
     pub updated_by: String,

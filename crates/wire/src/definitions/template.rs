@@ -82,10 +82,12 @@ pub struct Template {
     /// Version; grows with every change.
     pub version: i64,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// Component or e-mail address that created it.
     pub created_by: String,
     /// When it was last changed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub updated_at: DateTime<Utc>,
     /// Component or e-mail address that last changed it.
     pub updated_by: String,

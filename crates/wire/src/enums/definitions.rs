@@ -68,6 +68,18 @@ words! {
 }
 
 words! {
+    /// Origin of a value that applies.
+    SettingOrigin {
+        /// The job sets it.
+        Job = "job",
+        /// The task function of the job sets it.
+        Function = "function",
+        /// A setting of the installation.
+        Installation = "installation",
+    }
+}
+
+words! {
     /// How a worker runs a function.
     HandlerType {
         /// A program.

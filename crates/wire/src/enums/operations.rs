@@ -175,6 +175,16 @@ words! {
 }
 
 words! {
+    /// State of a scheduler.
+    SchedulerStatus {
+        /// Alive: its last heartbeat is within the lease.
+        Online = "online",
+        /// Silent for longer than the lease: it neither leads nor takes over.
+        Offline = "offline",
+    }
+}
+
+words! {
     /// State of a worker.
     WorkerStatus {
         /// Alive without attempts.

@@ -105,6 +105,8 @@ words! {
         Lost = "lost",
         /// Its worker stopped, killed it and released the run. Not a failure.
         Released = "released",
+        /// No attempt began within `start_within_seconds`, so the run failed without one.
+        Expired = "expired",
     }
 }
 
@@ -145,7 +147,9 @@ words! {
         Lost = "lost",
         /// Attempts that a stopping worker handed back. Not a failure.
         Released = "released",
-        /// Every kind of failure: `failed`, `timed_out` and `lost`.
+        /// Runs that failed because no attempt began in time.
+        Expired = "expired",
+        /// Every kind of failure: `failed`, `timed_out`, `lost` and `expired`.
         Failing = "failing",
     }
 }

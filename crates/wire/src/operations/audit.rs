@@ -13,6 +13,7 @@ pub struct AuditEvent {
     /// Sequence number, ascending.
     pub id: i64,
     /// Time of the change, by the database clock.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub at: DateTime<Utc>,
     /// Author of the change: an e-mail address, the public part of a key, or both.
     pub actor: String,
@@ -60,7 +61,7 @@ pub struct AuditQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// Order; newest first when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
     /// As in [`PageQuery`](crate::PageQuery).
     #[serde(default, skip_serializing_if = "Option::is_none")]

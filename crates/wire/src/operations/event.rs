@@ -17,6 +17,7 @@ pub struct Event {
     #[serde(rename = "type")]
     pub event_type: String,
     /// When it was recorded, by the database clock.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub at: DateTime<Utc>,
     /// Project of the event, if any.
     pub project_id: Option<Uuid>,

@@ -7,6 +7,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// Addresses of an API, for a client that knows only its host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Index {
+    /// Name of the program.
+    pub service: String,
+    /// Release of the program.
+    pub version: String,
+    /// Base path of the routes.
+    pub api: String,
+    /// Path of the page that describes the routes and tries them.
+    pub documentation: String,
+    /// Path of the OpenAPI document.
+    pub openapi: String,
+    /// Path of the descriptions of problem codes.
+    pub problems: String,
+    /// Paths of health, status and metrics.
+    pub endpoints: Vec<String>,
+}
+
 /// Parameters of the totals.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -21,8 +40,11 @@ pub struct MetricsQuery {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metrics {
     /// Time of the database clock.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub now: DateTime<Utc>,
-    /// Start of the window; attempts count by the time of their claim.
+    /// Start of the window, a whole minute. Attempts count by their start, a few seconds after their
+    /// end.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub since: DateTime<Utc>,
     /// Number of jobs by status: `enabled`, `paused`, `disabled`, `quarantined`, `deleted`; zero
     /// counts are left out.

@@ -20,8 +20,10 @@ pub struct DeadLetter {
     /// Queue of the run.
     pub queue: String,
     /// The fire time, or the instant of the trigger.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub scheduled_for: DateTime<Utc>,
     /// When the run became a dead letter.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub died_at: DateTime<Utc>,
     /// Number of attempts.
     pub attempts: i32,
@@ -35,11 +37,22 @@ pub struct DeadLetter {
     pub error_class: Option<String>,
     /// Message of the last failure.
     pub error_message: Option<String>,
+    /// The attempt that failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_id: Option<Uuid>,
+    /// The last lines of standard error of that attempt, or of its log without standard error; only
+    /// in the answer for a single dead letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tail: Option<String>,
+    /// URL of the run, if the API has a public URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// Arguments of the run.
     pub task_args: Value,
     /// Decision on the dead letter.
     pub state: DeadLetterState,
     /// When the decision was made; `None` while it is open.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub settled_at: Option<DateTime<Utc>>,
     /// Author of the decision; `None` while it is open.
     pub settled_by: Option<String>,
@@ -54,7 +67,7 @@ pub struct DeadLetter {
 #[serde(deny_unknown_fields)]
 pub struct DeadLettersQuery {
     /// Only dead letters with this decision; open ones when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub state: Option<DeadLetterChoice>,
     /// Only of the job with this name or id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,7 +82,7 @@ pub struct DeadLettersQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_class: Option<String>,
     /// Order, by the creation of their runs; newest first when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::enums::any_case", skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
     /// Only those that died at this instant or later; as an instant of
     /// [`ExplainQuery`](crate::ExplainQuery), wall-clock times in UTC.
@@ -133,10 +146,22 @@ pub struct DeadLettersSettled {
     pub count: i64,
     /// Dead letters of this batch that could not be retried, counted by reason. They stay open.
     pub refused: Vec<RefusedCount>,
+    /// Retried dead letters with their new runs.
+    #[serde(default)]
+    pub retried: Vec<RetriedDeadLetter>,
     /// Newest selected dead letters; only in a dry run.
     pub sample: Vec<DeadLetter>,
     /// Send it as `cursor` for the rest; `None` when none are left.
     pub next_cursor: Option<String>,
+}
+
+/// A dead letter and the run that retries it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RetriedDeadLetter {
+    /// The dead run.
+    pub run_id: Uuid,
+    /// The new run.
+    pub retried_as: Uuid,
 }
 
 /// Number of rejected items for one reason.

@@ -40,10 +40,13 @@ pub struct Explanation {
     /// Zone of its wall-clock times.
     pub timezone: String,
     /// Start of the window, inclusive.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub from: DateTime<Utc>,
     /// End of the window, exclusive.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub to: DateTime<Utc>,
     /// Time of the database clock.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub now: DateTime<Utc>,
     /// Number of fire times by outcome.
     pub summary: ExplainSummary,
@@ -74,6 +77,7 @@ pub struct NearestFires {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NearestFire {
     /// The fire time.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub fire_at: DateTime<Utc>,
     /// Outcome, in the words of `fires`.
     pub fate: String,
@@ -89,6 +93,7 @@ pub struct RunExplanation {
     /// Name of the job.
     pub job: String,
     /// Time of the database clock.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub now: DateTime<Utc>,
     /// The run, with the reasons why it waits.
     pub run: ExplainedRun,
@@ -104,6 +109,7 @@ pub struct WaitFor {
     /// The reason in a sentence.
     pub text: String,
     /// When the wait ends automatically, if known.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub until: Option<DateTime<Utc>>,
     /// Blocking runs; some of them if there are many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -151,8 +157,10 @@ pub struct ExplainSummary {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedFires {
     /// First fire time.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub first_fire_at: DateTime<Utc>,
     /// Last fire time, inclusive.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub last_fire_at: DateTime<Utc>,
     /// Number of fire times; zero for an entry that describes a part of the window without fire
     /// times.
@@ -169,10 +177,10 @@ pub struct ExplainedFires {
     /// Version of the settings that produced them; `None` if only a record shows them.
     pub version: Option<i64>,
     /// Original fire time that a calendar moved here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "crate::instants::utc")]
     pub moved_from: Option<DateTime<Utc>>,
     /// New fire time after a calendar moved it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "crate::instants::utc")]
     pub moved_to: Option<DateTime<Utc>>,
     /// The run, if one was dispatched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -188,8 +196,10 @@ pub struct ExplainedSkip {
     /// Reason.
     pub reason: String,
     /// The first fire time.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub first_fire_at: DateTime<Utc>,
     /// The last fire time, inclusive.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub last_fire_at: DateTime<Utc>,
     /// Number of fire times, inside and outside the window.
     pub fire_count: u64,
@@ -198,16 +208,21 @@ pub struct ExplainedSkip {
     /// Details.
     pub detail: Option<String>,
     /// When the record was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub recorded_at: DateTime<Utc>,
     /// Term of the leader that recorded it; `None` if the API recorded it.
     pub term: Option<i64>,
     /// For a misfire before that term: when the next term began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "crate::instants::utc")]
     pub next_term_began_at: Option<DateTime<Utc>>,
     /// For a misfire before that term: when the term at that time, or the last one before, ended,
     /// because its leader stepped down or another took over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "crate::instants::utc")]
     pub former_term_ended_at: Option<DateTime<Utc>>,
+    /// For a misfire before that term: when the lease of the former term expired, if that was before
+    /// its end. No scheduler led from then until the next term.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "crate::instants::utc")]
+    pub former_lease_expired_at: Option<DateTime<Utc>>,
     /// For a misfire before that term: how that term ended: `resigned`, `expired` (its leader was
     /// silent), `stepped_down`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -227,9 +242,10 @@ pub struct BlockingRun {
     /// Identifier.
     pub id: Uuid,
     /// Its fire time, or the instant of the trigger.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub scheduled_for: DateTime<Utc>,
     /// When it ended; absent while it is open.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "crate::instants::utc")]
     pub completed_at: Option<DateTime<Utc>>,
 }
 
@@ -237,12 +253,14 @@ pub struct BlockingRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedPause {
     /// Start of the pause.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub since: DateTime<Utc>,
     /// Author of the pause.
     pub by: String,
     /// Reason.
     pub reason: Option<String>,
     /// Planned end of the pause.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub until: Option<DateTime<Utc>>,
 }
 
@@ -256,16 +274,21 @@ pub struct ExplainedRun {
     /// Summary in one sentence.
     pub text: String,
     /// The fire time, or the instant of the trigger.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub scheduled_for: DateTime<Utc>,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// Delay from the fire time to the creation, in milliseconds.
     pub lateness_ms: i64,
     /// When it became claimable, also after a failed attempt.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub available_at: DateTime<Utc>,
     /// When it was last claimed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub claimed_at: Option<DateTime<Utc>>,
     /// When it ended.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub completed_at: Option<DateTime<Utc>>,
     /// Queue of the run.
     pub queue: String,
@@ -286,7 +309,7 @@ pub struct ExplainedRun {
     /// Error of the latest unsuccessful attempt, or the author of a cancellation.
     pub error_message: Option<String>,
     /// When a stop was requested.
-    #[serde(default)]
+    #[serde(default, serialize_with = "crate::instants::utc")]
     pub cancel_requested_at: Option<DateTime<Utc>>,
     /// The run that replaced it by the overlap policy `cancel_oldest`.
     #[serde(default)]
@@ -316,8 +339,10 @@ pub struct ExplainedAttempt {
     /// Outcome.
     pub status: AttemptStatus,
     /// When it started.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub started_at: DateTime<Utc>,
     /// When it ended.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub completed_at: DateTime<Utc>,
     /// Host of the worker.
     pub worker: Option<String>,

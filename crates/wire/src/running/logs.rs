@@ -57,6 +57,10 @@ pub enum LogEvent {
         status: AttemptStatus,
         /// Error message.
         error_message: Option<String>,
+        /// Whether the output may lack its end: the worker was lost, and only the output that it
+        /// had sent before is stored.
+        #[serde(default)]
+        is_output_incomplete: bool,
     },
     /// The stream ends: the run has ended, or the request did not set `follow`.
     End {

@@ -41,14 +41,19 @@ pub struct Run {
     /// Status.
     pub status: RunStatus,
     /// The fire time, or the instant of the trigger; for a retry the fire time of the retried run.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub scheduled_for: DateTime<Utc>,
     /// When it was created.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub created_at: DateTime<Utc>,
     /// When it becomes claimable, also after a failed attempt.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub available_at: DateTime<Utc>,
     /// When it was last claimed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub claimed_at: Option<DateTime<Utc>>,
     /// When it ended; `None` while it is open.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub completed_at: Option<DateTime<Utc>>,
     /// Queue of the run.
     pub queue: String,
@@ -78,6 +83,7 @@ pub struct Run {
     /// Whether it is a catch-up of a misfire.
     pub is_catch_up: bool,
     /// When it expires if no attempt has started; `None` without a limit.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub expires_at: Option<DateTime<Utc>>,
     /// Last reported progress of the running attempt; `None` without one.
     pub progress: Option<Progress>,
@@ -94,6 +100,7 @@ pub struct Progress {
     /// Current step, for people.
     pub message: String,
     /// When it was reported.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub updated_at: DateTime<Utc>,
 }
 
@@ -113,11 +120,14 @@ pub struct Attempt {
     /// Outcome.
     pub status: AttemptStatus,
     /// The fire time, or the instant of the trigger.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub scheduled_for: DateTime<Utc>,
     /// When it started, by the database clock: counted from its claim, so it may be early by the
     /// latency of the claim.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub started_at: DateTime<Utc>,
     /// When it ended, computed in the same way.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub completed_at: DateTime<Utc>,
     /// Exact duration in milliseconds.
     pub duration_ms: i64,
@@ -137,6 +147,10 @@ pub struct Attempt {
     pub traceback: Option<String>,
     /// Bytes of output, stored or not.
     pub output_bytes: i64,
+    /// Whether the output may lack its end: the worker was lost, and only the output that it had
+    /// sent before is stored.
+    #[serde(default)]
+    pub is_output_incomplete: bool,
     /// The worker that executed it.
     pub worker_id: Option<Uuid>,
     /// Source of its run.
@@ -154,6 +168,10 @@ pub struct Attempt {
 pub struct AttemptOutput {
     /// The attempt.
     pub attempt_id: Uuid,
+    /// Whether the output may lack its end: the worker was lost, and only the output that it had
+    /// sent before is stored.
+    #[serde(default)]
+    pub is_incomplete: bool,
     /// The stored chunks, by stream and position.
     pub chunks: Vec<OutputChunk>,
 }
@@ -161,7 +179,7 @@ pub struct AttemptOutput {
 /// A chunk of output, exactly as the program wrote it: escape it before you display it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutputChunk {
-    /// `stdout` or `stderr`.
+    /// `stdout`, `stderr` or `log`.
     pub stream: String,
     /// Position in the stream, from 0.
     pub chunk: i32,

@@ -44,6 +44,7 @@ pub struct StuckAttempt {
     /// Number of the attempt.
     pub attempt: u32,
     /// When it was claimed.
+    #[serde(serialize_with = "crate::instants::utc")]
     pub claimed_at: DateTime<Utc>,
     /// The worker that claimed it.
     pub worker_id: Uuid,

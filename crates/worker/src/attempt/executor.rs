@@ -26,6 +26,7 @@ use crate::attempt::result::{Circumstances, ReleaseReason, ended, released};
 use crate::attempt::slot::{self, Bounds, SlotOutcome, wait_for_slot};
 use crate::attempt::stops::Stops;
 use crate::attempt::trace::{self, AttemptTrace, TraceOutcome};
+use crate::attempt::upstream;
 use crate::backend::{Claimed, Ended};
 use crate::claiming::prefetch::SLOT_WAIT;
 use crate::completion;
@@ -270,8 +271,12 @@ async fn run_handler(attempt: &mut Attempt) -> Report {
         Ok(redaction) => redaction,
         Err(report) => return *report,
     };
+    let upstream = match upstream::load(&worker.backend, claimed).await {
+        Ok(upstream) => upstream,
+        Err(report) => return *report,
+    };
     let live = redaction.live(worker.live_buffer.clone(), claimed);
-    let execution = execution(claimed, attempt_id, (redaction.secrets(), live));
+    let execution = Execution { upstream, ..execution(claimed, attempt_id, (redaction.secrets(), live)) };
     let cancel = attempt.stops.cancellation().clone();
     let report = worker.handlers.run(handler_type, execution, cancel).await;
     redaction.redact(report).await
@@ -285,6 +290,7 @@ pub(super) fn execution(
     Execution {
         run_id: claimed.dispatch_id.0,
         tenant_id: claimed.tenant_id.0,
+        project_id: claimed.job.project_id.map(|id| id.0),
         job_id: claimed.job_id.0,
         attempt_id: attempt_id.0,
         job_name: claimed.job.name.clone(),
@@ -292,6 +298,8 @@ pub(super) fn execution(
         fire_time: claimed.scheduled_for,
         lateness_ms: (claimed.claimed_at - claimed.scheduled_for).num_milliseconds().max(0),
         catch_up: claimed.is_catch_up,
+        trigger: claimed.triggered_by.as_str(),
+        details: claimed.details.take(),
         idempotency_key: claimed.dispatch_id.to_string(),
         args: claimed.args.take(),
         timeout: claimed.timeout,
@@ -299,6 +307,7 @@ pub(super) fn execution(
         handler_config: claimed.handler_config.take(),
         live,
         secrets,
+        upstream: None,
     }
 }
 

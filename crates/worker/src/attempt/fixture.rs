@@ -10,6 +10,7 @@ use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, Tenan
 use sched_model::domain::run_state::Trigger;
 use sched_runtime::config::{self, MapSource};
 use sched_runtime::monotonic_clock::monotonic;
+use sched_runtime::service_manager::ServiceManager;
 use sched_runtime::traces::Traces;
 use sched_runtime::tracker::Tracker;
 use serde_json::Value;
@@ -52,6 +53,7 @@ pub(crate) fn claimed() -> Claimed {
         handler_config: Value::Null,
         timeout: Duration::from_secs(60),
         retry_policy: None,
+        details: None,
         limited_queue: None,
     }
 }
@@ -95,6 +97,7 @@ pub(crate) fn session(registry: Registry, slots: usize) -> (Arc<Session>, Comple
         meters: Meters::new(),
         traces: Traces::default(),
         tracker: Tracker::default(),
+        service: ServiceManager::default(),
     };
     let trust = LeaseTrust::of_ordinary(Duration::from_secs(3600), monotonic());
     let session = Session {

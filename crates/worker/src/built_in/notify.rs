@@ -160,6 +160,7 @@ impl Message<'_> {
             run_id: delivery.id,
             idempotency_key: delivery.id.to_string(),
             tenant_id: tenant.0,
+            project_id: None,
             job_id: ctx.job_id(),
             attempt_id: ctx.attempt_id(),
             job_name: ctx.job_name().to_owned(),
@@ -167,12 +168,15 @@ impl Message<'_> {
             fire_time: ctx.fire_time(),
             lateness_ms: TimeDelta::from_std(ctx.lateness()).map_or(0, |late| late.num_milliseconds()),
             catch_up: false,
+            trigger: ctx.trigger(),
+            details: None,
             args: body,
             timeout: REQUEST_TIMEOUT.min(ctx.remaining()),
             traceparent: ctx.traceparent().map(str::to_owned),
             handler_config: config,
             live: Live::detached(),
             secrets,
+            upstream: None,
         };
         let report = system.http.run(&execution, &ctx.cancellation()).await;
         if report.outcome == Outcome::Succeeded {

@@ -26,7 +26,11 @@ impl RetryBudget {
             DbError::Other(_) | DbError::Corrupt { .. } | DbError::NotFound | DbError::TermOver => {
                 self.since.elapsed() > REFUSED_AFTER
             }
-            DbError::Unavailable(_) | DbError::TimedOut(_) | DbError::Collision(_) => false,
+            // A grant of an operator is the fix, and the ends are valid.
+            DbError::Unavailable(_)
+            | DbError::TimedOut(_)
+            | DbError::Collision(_)
+            | DbError::NoPermission(_) => false,
         }
     }
 

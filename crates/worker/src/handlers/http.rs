@@ -13,8 +13,6 @@
 //! The deadline of the attempt covers all steps. An attempt that is dropped, cancelled or timed out
 //! closes its connection.
 
-mod addresses;
-mod allow;
 mod circuit;
 mod connect;
 mod exchange;
@@ -50,10 +48,10 @@ use guard::{Guard, NoTarget};
 use pool::Pool;
 use request::RequestError;
 
-pub use allow::{AllowEntry, AllowList, InvalidTarget};
 pub use connect::CertificateError;
 pub use ports::{InvalidPort, PortList};
 pub use resolver::{Resolve, Resolving, SystemResolver};
+pub use sched_runtime::http_targets::{AllowEntry, AllowList, InvalidTarget};
 
 /// The settings of the handler, from the worker's configuration.
 #[derive(Debug, Clone)]

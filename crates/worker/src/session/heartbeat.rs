@@ -23,6 +23,9 @@ use crate::session::Session;
 use crate::session::recovery::Vacancy;
 use crate::session::trust::LeaseKind;
 
+/// Margin of the longest turn of the loop, for the watchdog.
+const SLACK: Duration = Duration::from_secs(30);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaseState {
     Held,
@@ -33,7 +36,10 @@ pub(crate) enum LeaseState {
 pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
     let config = session.worker.config.clone();
     let (mut conn, mut vacancy) = (session.worker.backend.heartbeats(), Vacancy::default());
+    let longest_turn = config.idle_heartbeat_interval + config.lease.duration() + SLACK;
+    let turns = session.worker.service.supervise("heartbeat", longest_turn);
     loop {
+        turns.turned();
         let kind = begin_beat(&session);
         // A heartbeat must not outlast the trust that it renews.
         let limit = config.lease.margin().min(trusted_until(&session).saturating_duration_since(monotonic()));
@@ -57,6 +63,7 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
             break;
         }
     }
+    drop(turns);
     if !fault_injection::is_active(Fence::WorkerLease) {
         std::future::pending::<()>().await;
     }

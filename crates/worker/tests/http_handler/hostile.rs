@@ -114,7 +114,7 @@ const V6: [&str; 32] = [
 ];
 
 /// Names of this machine and of metadata services, and URLs that are invalid or hide another URL.
-const URLS: [&str; 42] = [
+const URLS: [&str; 41] = [
     "http://localhost:PORT/",
     "http://LOCALHOST:PORT/",
     "http://localhost.:PORT/",
@@ -150,7 +150,6 @@ const URLS: [&str; 42] = [
     "http://127.0.0.1:0/",
     "http://0:PORT/",
     "http://0x7f.1:PORT/",
-    "http://{{args.host}}:PORT/",
     "http://127.0.0.1:{{args.port}}/",
     "file:///etc/passwd",
     "ftp://127.0.0.1:PORT/",

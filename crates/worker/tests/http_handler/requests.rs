@@ -3,7 +3,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use sched_worker::handlers::{ErrorClass, Execution, Outcome};
+use sched_worker::handlers::{ErrorClass, Execution, Outcome, RunDetails};
 use scripted_http::{Response, Server, Step};
 
 use super::support::{call, config, execution, handler, run, wait_for};
@@ -117,4 +117,53 @@ async fn connections_are_reused_and_stale_ones_replaced() {
         wait_for("the server closes", || closing.ended_connections() == calls).await;
     }
     assert_eq!(closing.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn templates_have_the_context_and_a_shorter_limit() {
+    let server = Server::start(Response::new(200));
+    let fields = json!({
+        "timeout_buffer_seconds": 5,
+        "headers": {"X-Timeout": "{{timeout_seconds}}", "X-By": "{{trigger}}/{{trigger.user}}"},
+        "body": r#"{"tenant": "{{tenant.slug}}", "queue": {{queue}}, "schedule": {{schedule}}, "attempt": "{{attempt.id}}"}"#,
+    });
+    let mut execution = execution(config(&server, fields));
+    let details = RunDetails { tenant: "acme".into(), queue: "mail".into(), ..RunDetails::default() };
+    execution.details = Some(Box::new(details));
+    let report = handler(&["127.0.0.1"]).run(&execution, &CancellationToken::new()).await;
+    assert_eq!(report.outcome, Outcome::Succeeded, "{:?}", report.error_message);
+    let request = server.requests().remove(0);
+    assert_eq!((request.header("x-timeout"), request.header("x-by")), (Some("55"), Some("api/")));
+    let attempt = execution.attempt_id.to_string();
+    let body = json!({"tenant": "acme", "queue": "mail", "schedule": null, "attempt": attempt});
+    assert_eq!(request.json(), body);
+
+    let whole = call(&server, json!({"timeout_buffer_seconds": 60})).await;
+    assert_eq!(whole.error_class, Some(ErrorClass::InvalidConfig), "{:?}", whole.error_message);
+}
+
+#[tokio::test]
+async fn error_text_of_the_server_is_in_the_message() {
+    let server = Server::start(Response::new(422).body(r#"{"error": {"message": "no such customer"}}"#));
+    let report = call(&server, json!({"error": "/error/message"})).await;
+    let expected = "the server answered 422 Unprocessable Entity: no such customer";
+    assert_eq!(report.error_message.as_deref(), Some(expected));
+}
+
+/// An argument may choose the host only among the targets that the operator lists.
+#[tokio::test]
+async fn host_from_arguments_must_be_listed() {
+    let server = Server::start(Response::new(200));
+    let url = format!("http://{{{{args.host}}}}:{}/", server.address().port());
+    let to = async |host: &str, allowed: &[&str]| {
+        let mut execution = execution(json!({"url": url, "method": "GET"}));
+        execution.args = json!({ "host": host });
+        handler(allowed).run(&execution, &CancellationToken::new()).await
+    };
+    assert_eq!(to("127.0.0.1", &["127.0.0.1"]).await.outcome, Outcome::Succeeded);
+    for (host, allowed) in [("127.0.0.1", &[][..]), ("8.8.8.8", &["127.0.0.1"])] {
+        let report = to(host, allowed).await;
+        assert_eq!(report.error_class, Some(ErrorClass::TargetRefused), "{:?}", report.error_message);
+    }
+    assert_eq!(server.connections(), 1);
 }

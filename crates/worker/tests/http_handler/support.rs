@@ -21,6 +21,7 @@ pub(crate) fn execution(handler_config: Value) -> Execution {
     Execution {
         run_id: Uuid::from_u128(0xd),
         tenant_id: Uuid::from_u128(0xa),
+        project_id: None,
         job_id: Uuid::from_u128(0xb),
         attempt_id: Uuid::new_v4(),
         job_name: "nightly report".into(),
@@ -28,6 +29,8 @@ pub(crate) fn execution(handler_config: Value) -> Execution {
         fire_time: "2026-11-21T04:05:06.789Z".parse().unwrap(),
         lateness_ms: 42,
         catch_up: false,
+        trigger: "api",
+        details: None,
         idempotency_key: "key-1".into(),
         args: json!({"day": "mon/day", "n": 3}),
         timeout: Duration::from_secs(60),
@@ -35,6 +38,7 @@ pub(crate) fn execution(handler_config: Value) -> Execution {
         handler_config,
         live: Live::detached(),
         secrets: Secrets::default(),
+        upstream: None,
     }
 }
 

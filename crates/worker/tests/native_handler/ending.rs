@@ -3,9 +3,10 @@ use std::time::Duration;
 
 use sched_worker::handlers::Outcome;
 use sched_worker::testing::{TestReport, TestRun};
-use sched_worker::{Ctx, HandlerError};
+use sched_worker::{Ctx, HandlerError, RunDetails, Upstream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 #[derive(Deserialize)]
 struct Invoice {
@@ -174,6 +175,23 @@ async fn context_describes_the_attempt() {
 }
 
 #[tokio::test]
+async fn context_has_the_run_that_it_follows() {
+    let rows = |ctx: Ctx, _: Value| async move {
+        let upstream = ctx.upstream().map(|run| json!([run.job, run.status, run.result]));
+        Ok::<_, HandlerError>(upstream)
+    };
+    let upstream = Upstream {
+        run_id: Uuid::nil(),
+        job: "load".to_owned(),
+        status: "succeeded",
+        result: Some(json!({"rows": 3})),
+    };
+    let report = TestRun::new(rows).upstream(upstream).run().await;
+    assert_eq!(report.result, Some(json!(["load", "succeeded", {"rows": 3}])));
+    assert_eq!(TestRun::new(rows).run().await.result, None);
+}
+
+#[tokio::test]
 async fn unstorable_result_is_dropped_with_a_note() {
     let large = TestRun::new(|_, _: Value| async { Ok::<_, HandlerError>("x".repeat(1024 * 1024)) });
     let report = large.run().await;
@@ -187,4 +205,21 @@ async fn unstorable_result_is_dropped_with_a_note() {
 
     let nul = TestRun::new(|_, _: Value| async { Ok::<_, HandlerError>("a\0b") }).run().await;
     assert_eq!(nul.result, Some(json!("a\u{FFFD}b")));
+}
+
+async fn surroundings(ctx: Ctx, (): ()) -> Result<Value, HandlerError> {
+    let details = ctx.details().map(|details| json!([details.tenant, details.queue, details.user]));
+    Ok(json!({"trigger": ctx.trigger(), "timeout": ctx.timeout().as_secs(), "details": details}))
+}
+
+#[tokio::test]
+async fn context_has_details_of_functions_that_request_them() {
+    let details = RunDetails { tenant: "acme".into(), queue: "mail".into(), ..RunDetails::default() };
+    let with = TestRun::new(surroundings).args(Value::Null).details(details).run().await;
+    assert_eq!(
+        with.result,
+        Some(json!({"trigger": "api", "timeout": 60, "details": ["acme", "mail", null]}))
+    );
+    let without = TestRun::new(surroundings).args(Value::Null).run().await;
+    assert_eq!(without.result, Some(json!({"trigger": "api", "timeout": 60, "details": null})));
 }

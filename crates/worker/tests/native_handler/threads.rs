@@ -17,6 +17,7 @@ fn execution(config: Value, timeout: Duration) -> Execution {
     Execution {
         tenant_id: Uuid::new_v4(),
         run_id: Uuid::from_u128(0xd),
+        project_id: None,
         job_id: Uuid::from_u128(0xb),
         attempt_id: Uuid::new_v4(),
         job_name: "test".into(),
@@ -24,6 +25,8 @@ fn execution(config: Value, timeout: Duration) -> Execution {
         fire_time: "2026-11-21T04:05:06Z".parse().unwrap(),
         lateness_ms: 0,
         catch_up: false,
+        trigger: "api",
+        details: None,
         idempotency_key: "key".into(),
         args: json!({}),
         timeout,
@@ -31,6 +34,7 @@ fn execution(config: Value, timeout: Duration) -> Execution {
         handler_config: config,
         live: Live::detached(),
         secrets: Secrets::default(),
+        upstream: None,
     }
 }
 

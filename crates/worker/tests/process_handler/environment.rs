@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 
-use sched_worker::handlers::{ErrorClass, RetryHint};
+use sched_worker::handlers::{ErrorClass, RetryHint, RunDetails, Upstream};
 use serde_json::json;
 
-use crate::support::{Bench, execution, run, run_shell};
+use crate::support::{Bench, execution, run, run_shell, shell};
 
-const ALWAYS: [&str; 16] = [
+const ALWAYS: [&str; 19] = [
     "LANG",
     "PATH",
     "SCHED_ARGS_FILE",
@@ -21,6 +21,9 @@ const ALWAYS: [&str; 16] = [
     "SCHED_PROGRESS_FILE",
     "SCHED_RESULT_FILE",
     "SCHED_RUN_ID",
+    "SCHED_TENANT_ID",
+    "SCHED_TIMEOUT_SECONDS",
+    "SCHED_TRIGGER",
     "SCHED_WORKER_PROCESS",
     "TMPDIR",
 ];
@@ -52,6 +55,14 @@ async fn environment_describes_the_attempt() {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     execution.traceparent = Some(trace.to_owned());
     let id = execution.attempt_id.to_string();
+    execution.project_id = Some(uuid::Uuid::from_u128(0xc));
+    execution.details = Some(Box::new(RunDetails {
+        tenant: "acme".into(),
+        project: Some("billing".into()),
+        queue: "mail".into(),
+        user: Some("ann@example.com".into()),
+        schedule: Some("0 2 * * *".into()),
+    }));
     let seen = parsed(&Bench::new().run(execution).await.stdout.head);
     let expected = [
         ("SCHED_JOB_ID", "00000000-0000-0000-0000-00000000000b"),
@@ -63,11 +74,47 @@ async fn environment_describes_the_attempt() {
         ("SCHED_LATENESS_MS", "42"),
         ("SCHED_CATCHUP", "1"),
         ("SCHED_IDEMPOTENCY_KEY", "key-1"),
+        ("SCHED_TIMEOUT_SECONDS", "60"),
+        ("SCHED_TENANT_ID", "00000000-0000-0000-0000-00000000000a"),
+        ("SCHED_TENANT", "acme"),
+        ("SCHED_PROJECT_ID", "00000000-0000-0000-0000-00000000000c"),
+        ("SCHED_PROJECT", "billing"),
+        ("SCHED_QUEUE", "mail"),
+        ("SCHED_TRIGGER", "api"),
+        ("SCHED_TRIGGER_USER", "ann@example.com"),
+        ("SCHED_SCHEDULE", "0 2 * * *"),
         ("TRACEPARENT", trace),
     ];
     for (name, value) in expected {
         assert_eq!(seen[name], value, "{name}");
     }
+}
+
+#[tokio::test]
+async fn dependent_receives_the_run_that_it_follows() {
+    let mut execution = execution(shell("env; cat \"$SCHED_UPSTREAM_RESULT_FILE\""));
+    let upstream = |result| {
+        Some(Box::new(Upstream {
+            run_id: uuid::Uuid::from_u128(0xe),
+            job: "load".into(),
+            status: "succeeded",
+            result,
+        }))
+    };
+    execution.upstream = upstream(Some(json!({"rows": 3})));
+    let output = Bench::new().run(execution.clone()).await.stdout.head;
+    for expected in [
+        "SCHED_UPSTREAM_RUN_ID=00000000-0000-0000-0000-00000000000e",
+        "SCHED_UPSTREAM_JOB=load",
+        "SCHED_UPSTREAM_STATUS=succeeded",
+        "{\"rows\":3}",
+    ] {
+        assert!(output.contains(expected), "{expected} is missing in {output}");
+    }
+    execution.attempt_id = uuid::Uuid::new_v4();
+    execution.upstream = upstream(None);
+    let output = Bench::new().run(execution).await.stdout.head;
+    assert!(!output.contains("SCHED_UPSTREAM_RESULT_FILE"), "{output}");
 }
 
 #[tokio::test]

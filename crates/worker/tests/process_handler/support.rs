@@ -104,6 +104,7 @@ pub(crate) fn execution(handler_config: Value) -> Execution {
     Execution {
         run_id: Uuid::from_u128(0xd),
         tenant_id: Uuid::from_u128(0xa),
+        project_id: None,
         job_id: Uuid::from_u128(0xb),
         attempt_id: Uuid::new_v4(),
         job_name: "nightly report".into(),
@@ -111,6 +112,8 @@ pub(crate) fn execution(handler_config: Value) -> Execution {
         fire_time: "2026-11-21T04:05:06.789Z".parse().unwrap(),
         lateness_ms: 42,
         catch_up: true,
+        trigger: "api",
+        details: None,
         idempotency_key: "key-1".into(),
         args: json!({"day": "monday"}),
         timeout: Duration::from_secs(60),
@@ -118,6 +121,7 @@ pub(crate) fn execution(handler_config: Value) -> Execution {
         handler_config,
         live: Live::detached(),
         secrets: Secrets::default(),
+        upstream: None,
     }
 }
 

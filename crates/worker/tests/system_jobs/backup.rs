@@ -59,7 +59,12 @@ async fn backup_restores_every_row() {
     // Restoring the main schema alone keeps the log of backups.
     let newest = worker.done("sched.backup").await["path"].as_str().unwrap().to_owned();
     let fixture = worker.stop_and_keep().await;
-    fixture.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await;
+    fixture
+        .sql(
+            "DROP SCHEMA public CASCADE; CREATE SCHEMA public;
+             GRANT USAGE ON SCHEMA public TO sched_api, sched_daemon, sched_worker",
+        )
+        .await;
     let restored = Command::new(server_program("pg_restore"))
         .args(["--exit-on-error", "--no-owner", "--single-transaction", "--schema=public"])
         .args(["--dbname", fixture.db.url()])
@@ -69,5 +74,6 @@ async fn backup_restores_every_row() {
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
     let after = "SELECT (SELECT name FROM tenants) || ' ' || (SELECT count(*) FROM skipped_fires) || ' '
                         || (SELECT count(*) FROM maintenance.job_execution_log)";
+    fixture.sql("SET ROLE sched_worker").await;
     assert_eq!(fixture.text(after).await, "Default 546 4");
 }

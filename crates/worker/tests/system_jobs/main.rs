@@ -18,6 +18,7 @@ use sched_model::{Conn, definitions::built_in};
 use sched_runtime::config::{self, MapSource};
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::ExitError;
+use sched_runtime::service_manager::ServiceManager;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_runtime::telemetry;
@@ -25,7 +26,7 @@ use sched_runtime::traces::Traces;
 use sched_runtime::tracker::Tracker;
 use sched_worker::{Config, PROGRAM, Worker};
 use serde_json::{Value, json};
-use test_support::{Fixture, server_program, wait_for};
+use test_support::{Fixture, Login, server_program, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -36,31 +37,41 @@ struct RunningWorker {
 }
 
 impl RunningWorker {
-    /// `expiry` is that of the installation's schedulers; `settings` are the worker's.
+    /// `expiry` is that of the installation's schedulers; `settings` are the worker's. Only the owner
+    /// of the tables detaches and drops months; all else needs the login of a worker.
     async fn start(expiry: HistoryExpiry, settings: &[(&str, &str)]) -> Self {
-        let mut worker = Self::without_worker(expiry).await;
+        let worker = Self::without_worker(expiry).await;
+        let db = &worker.fixture.db;
+        let url = match expiry {
+            HistoryExpiry::Detach => db.url().to_owned(),
+            HistoryExpiry::Drop => db.url_of(Login::Worker),
+        };
+        worker.started(&url, settings)
+    }
+
+    fn started(mut self, url: &str, settings: &[(&str, &str)]) -> Self {
         let context = Context {
             program: PROGRAM,
-            shutdown: worker.shutdown.clone(),
+            shutdown: self.shutdown.clone(),
             metrics: telemetry::metrics_recorder().unwrap(),
             traces: Traces::default(),
             tracker: Tracker::default(),
+            service: ServiceManager::default(),
         };
         let bin_dir = server_program("pg_dump").parent().unwrap().display().to_string();
-        let url = worker.fixture.db.url().to_owned();
-        let always = [("DATABASE_URL", url.as_str()), ("HEALTH_PORT", "0"), ("PG_BIN_DIR", &bin_dir)];
+        let always = [("DATABASE_URL", url), ("HEALTH_PORT", "0"), ("PG_BIN_DIR", &bin_dir)];
         let source: MapSource = always.into_iter().chain(settings.iter().copied()).collect();
         let mut values =
             config::load(&PROGRAM, sched_worker::config::GROUPS, ["sched-worker"], &source).unwrap();
         let config = Config::read(&mut values);
         values.finish().unwrap();
         let run = Worker::builder().build().unwrap().run(config, context);
-        worker.task = Some(spawn_owned("worker", run));
-        worker
+        self.task = Some(spawn_owned("worker", run));
+        self
     }
 
     async fn without_worker(expiry: HistoryExpiry) -> Self {
-        let fixture = Fixture::bare().await;
+        let fixture = Fixture::installed().await;
         let mut conn = fixture.conn().await;
         assert_eq!(built_in::install(&mut conn).await.unwrap().jobs.len(), 6);
         store_settings(&mut conn, expiry).await;
@@ -168,8 +179,10 @@ async fn partition_job_detaches_old_and_creates_new_months() {
     let worker = RunningWorker::start(HistoryExpiry::Detach, &[]).await;
     worker.fixture
         .sql(
-            "CREATE TABLE events_y2020m01 PARTITION OF events FOR VALUES FROM ('2020-01-01 00:00Z') TO ('2020-02-01 00:00Z');
+            "SET ROLE sched;
+             CREATE TABLE events_y2020m01 PARTITION OF events FOR VALUES FROM ('2020-01-01 00:00Z') TO ('2020-02-01 00:00Z');
              SELECT isolate_tenants('events_y2020m01');
+             RESET ROLE;
              DO $$ BEGIN EXECUTE format('DROP TABLE events%s', to_char(now() AT TIME ZONE 'UTC' + interval '1 month', '\"_y\"YYYY\"m\"MM')); END $$",
         )
         .await;
@@ -194,5 +207,52 @@ async fn unconfigured_jobs_name_the_missing_setting() {
         assert_eq!(status, "FAILED");
         assert!(error.starts_with(&format!("not_configured: {setting} is not set")), "{error}");
     }
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn configured_jobs_are_enabled_once() {
+    let (folder, archive) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let url = format!("file://{}", archive.path().display());
+    let settings = [("BACKUP_DIR", folder.path().to_str().unwrap()), ("ARCHIVE_URL", url.as_str())];
+    let worker = RunningWorker::start(HistoryExpiry::Detach, &settings).await;
+    let enabled =
+        "SELECT count(*) FROM scheduled_jobs WHERE name IN ('sched.archive', 'sched.backup') AND is_enabled
+                   AND next_run_at IS NOT NULL AND disabled_reason IS NULL AND updated_src = 'worker'";
+    worker.fixture.wait_for_count("both jobs are enabled", enabled, 2).await;
+    let audited = "SELECT count(*) FROM audit_log WHERE actor = 'worker' AND action = 'enable_job'";
+    assert_eq!(worker.fixture.number(audited).await, 2);
+    let fixture = worker.stop_and_keep().await;
+    // A user disables one.
+    fixture.sql("UPDATE scheduled_jobs SET is_enabled = false, next_run_at = NULL, version = version + 1 WHERE name = 'sched.backup'").await;
+    let mut conn = fixture.conn().await;
+    assert!(!built_in::enable(&mut conn, "sched.backup", "worker").await.unwrap());
+    assert!(!built_in::enable(&mut conn, "sched.archive", "worker").await.unwrap(), "it is enabled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn archive_stays_disabled_without_detached_months() {
+    let archive = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", archive.path().display());
+    let settings = [("BACKUP_DIR", archive.path().to_str().unwrap()), ("ARCHIVE_URL", url.as_str())];
+    let worker = RunningWorker::without_worker(HistoryExpiry::Drop).await;
+    let owner = worker.fixture.db.url().to_owned();
+    let worker = worker.started(&owner, &settings);
+    let backup = "SELECT count(*) FROM scheduled_jobs WHERE name = 'sched.backup' AND is_enabled";
+    worker.fixture.wait_for_count("the backup is enabled", backup, 1).await;
+    let archived = "SELECT is_enabled FROM scheduled_jobs WHERE name = 'sched.archive'";
+    assert_eq!(worker.text(archived).await, "false");
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn login_of_workers_enables_no_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = [("BACKUP_DIR", folder.path().to_str().unwrap())];
+    let worker = RunningWorker::start(HistoryExpiry::Drop, &settings).await;
+    let (outcome, _, error) = worker.run("sched.retention", &json!({})).await;
+    assert_eq!(outcome, "COMPLETED", "{error}");
+    let backup = "SELECT is_enabled FROM scheduled_jobs WHERE name = 'sched.backup'";
+    assert_eq!(worker.text(backup).await, "false");
     worker.stop().await;
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use sched_model::dispatching::trigger::{self, Created, Fate, Order};
 use sched_model::domain::ids::{JobId, TenantId};
+use sched_model::domain::run_state::Trigger;
 use sched_model::{Conn, Database, DatabaseSettings};
 
 use super::backlog::{self, Function};
@@ -112,6 +113,7 @@ async fn trigger(conn: &mut Conn, tenant: TenantId, job: JobId) -> anyhow::Resul
     let order = Order {
         job: &id,
         may_run_built_in: false,
+        triggered_by: Trigger::Api,
         user: "bench",
         args: None,
         traceparent: None,

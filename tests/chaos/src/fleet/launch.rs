@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use test_support::{Launch, Process, http};
+use test_support::{Launch, Login, Process, http};
 use tokio::time::sleep;
 
 use crate::plan::Kind;
@@ -35,8 +35,8 @@ pub(crate) struct Station<'a> {
     pub(crate) work: &'a Path,
 }
 
-/// A daemon from the programs beside this one. Leases are short, so that faults of seconds expire
-/// them.
+/// A daemon from the programs beside this one, with a separate login. Leases are short, so that
+/// faults of seconds expire them.
 pub(crate) fn launch(kind: Kind, station: &Station<'_>) -> anyhow::Result<Launch> {
     launch_in(None, kind, station)
 }
@@ -49,7 +49,12 @@ pub(super) fn launch_in(folder: Option<&Path>, kind: Kind, station: &Station<'_>
         Some(folder) => program_in(folder, &name)?,
         None => program(&name)?,
     };
-    let launch = Process::at(&program).env("DATABASE_URL", station.url).env("LOG_FORMAT", "json");
+    let url = match folder {
+        // Another build may not know the role of workers.
+        Some(_) => station.url.to_owned(),
+        None => Login::of(&name).in_url(station.url),
+    };
+    let launch = Process::at(&program).env("DATABASE_URL", url).env("LOG_FORMAT", "json");
     let settings: &[(&str, &str)] = match kind {
         Kind::Api => &[("API_PORT", &port)],
         Kind::Scheduler => &[

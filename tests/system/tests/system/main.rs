@@ -18,6 +18,7 @@ mod clients {
     mod dev;
     mod migrations;
     mod notifications;
+    mod restore;
     mod secrets;
 }
 
@@ -26,6 +27,7 @@ mod daemons {
     mod examples;
     mod pooler;
     mod restart;
+    mod service_manager;
 }
 
 mod failover {
@@ -39,6 +41,7 @@ mod failover {
 }
 
 mod observation {
+    mod heartbeat;
     mod monitoring;
     mod traces;
     mod tracker;

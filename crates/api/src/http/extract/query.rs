@@ -84,6 +84,7 @@ mod tests {
         let query: RunsQuery = parse("job=a%2Fb&status=waiting&limit=5").unwrap();
         assert_eq!((query.job.as_deref(), query.limit), (Some("a/b"), Some(5)));
         assert_eq!(query.status, Some(RunFilter::Waiting));
+        assert_eq!(parse::<RunsQuery>("status=Dead_Letter").unwrap().status, Some(RunFilter::DeadLetter));
         let odd: RunsQuery = parse("job=%E2%82%AC%zz%+1%25ff+%EF%BF%BD%").unwrap();
         assert_eq!(odd.job.as_deref(), Some("\u{20ac}%zz% 1%ff \u{fffd}%"));
         assert_eq!(parse::<RunsQuery>("").unwrap(), RunsQuery::default());

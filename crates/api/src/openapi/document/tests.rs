@@ -4,6 +4,7 @@ use sched_model::domain::secret::MAX_SECRET_BYTES;
 use sched_wire::MAX_PREVIEW;
 
 use super::*;
+use crate::http::extract::MERGE_PATCH_JSON;
 use crate::routes::table::table;
 
 fn the_document() -> Value {
@@ -71,7 +72,7 @@ fn operation_ids_are_unique_and_permissions_documented() {
             assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
             let (bearer, is_public) = (json!({"bearer": []}), json!([]));
             let security = match (method.as_str(), path.as_str()) {
-                ("get", "/api/v1/openapi.json") | ("post", "/api/v1/sessions") => Some(is_public),
+                ("get", "/api/v1" | "/api/v1/openapi.json") | ("post", "/api/v1/sessions") => Some(is_public),
                 ("get", _) => None,
                 _ => Some(json!([bearer, {"cookie": [], "csrf": []}])),
             };
@@ -151,11 +152,51 @@ fn limits_of_values_are_documented() {
     assert_eq!(parameter("/api/v1/jobs/{job}", "put", "If-Match")["pattern"], "^(\\*|\"[^\"]+\")$");
 }
 
+/// Every schema of a part of the document, at any depth.
+fn schemas(part: &Value) -> Vec<&Value> {
+    match part {
+        Value::Object(fields) => fields.values().flat_map(schemas).chain([part]).collect(),
+        Value::Array(items) => items.iter().flat_map(schemas).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
+}
+
+#[test]
+fn document_has_only_forms_that_generators_read() {
+    let document = the_document();
+    assert!(document.get("jsonSchemaDialect").is_none(), "Swagger UI warns about it");
+    for schema in schemas(&document) {
+        let items = [&schema["items"], &schema["contentSchema"]];
+        assert!(items.into_iter().all(|inner| !inner.is_boolean()), "{schema}");
+        let alternatives =
+            ["oneOf", "anyOf"].into_iter().filter_map(|name| schema[name].as_array()).flatten();
+        for alternative in alternatives {
+            assert!(alternative.is_object() && alternative.get("const").is_none(), "{schema}");
+        }
+        if schema["in"] == "header" {
+            assert!(schema["schema"].get("const").is_none(), "{schema}");
+        }
+    }
+    let status = &document["components"]["schemas"]["RunStatus"];
+    let count = |field: &str| status[field].as_array().unwrap().len();
+    assert_eq!((status["type"].as_str(), status["enum"][0].as_str()), (Some("string"), Some("waiting")));
+    assert_eq!(count("enum"), count("x-enum-descriptions"));
+}
+
 #[test]
 fn merge_patch_removes_only_optional_fields() {
     let document = the_document();
-    let patch = &document["paths"]["/api/v1/jobs/{job}"]["patch"]["requestBody"]["content"]["application/json"]
-        ["schema"];
+    let content = &document["paths"]["/api/v1/jobs/{job}"]["patch"]["requestBody"]["content"];
+    let named = json!({"$ref": format!("{}JobSpecPatch", naming::SCHEMAS)});
+    for media in ["application/json", MERGE_PATCH_JSON] {
+        assert_eq!(content[media]["schema"], named, "{media}");
+    }
+    let patch = &document["components"]["schemas"]["JobSpecPatch"];
+    let has_default = |field: &Value| field.to_string().contains("\"default\":");
+    assert!(
+        !patch["properties"].as_object().unwrap().values().any(has_default),
+        "an absent field stays: {patch}"
+    );
     assert!(patch.get("required").is_none(), "{patch}");
     let takes_null = |field: &str| patch["properties"][field].to_string().contains("{\"type\":\"null\"}");
     assert!(takes_null("timezone") && takes_null("retry_policy"), "{patch}");

@@ -51,12 +51,7 @@ pub(crate) async fn list(
         KeyAccess::All => None,
         KeyAccess::Own(user) => Some(user),
         KeyAccess::Denied => {
-            return Ok(web::Json(Page {
-                items: Vec::new(),
-                next_cursor: None,
-                total: None,
-                total_is_at_least: None,
-            }));
+            return Ok(web::Json(Page::new(Vec::new(), None)));
         }
     };
     let rows = state
@@ -279,7 +274,7 @@ fn wider(scope: Permission) -> ApiError {
 }
 
 fn no_later(end: DateTime<Utc>, what: &str) -> ApiError {
-    let message = format!("must not be later than {}, {what}", end.to_rfc3339());
+    let message = format!("must not be later than {}, {what}", sched_wire::instant_text(end));
     ApiError::Refused(vec![FieldError::invalid("/expires_at", message)])
 }
 

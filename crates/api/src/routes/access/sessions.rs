@@ -239,7 +239,7 @@ pub(crate) async fn list(state: State, identity: Identity) -> Answer<Page<Sessio
         None => Vec::new(),
     };
     let items = rows.into_iter().map(|row| session(row, current)).collect();
-    Ok(web::Json(Page { items, next_cursor: None, total: None, total_is_at_least: None }))
+    Ok(web::Json(Page::new(items, None)))
 }
 
 /// `GET /sessions/current`

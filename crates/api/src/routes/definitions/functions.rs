@@ -14,6 +14,8 @@ use sched_model::{Conn, DbError, PageRequest, events::append, identity::audit};
 use sched_wire::{BASE_PATH, Function, FunctionsQuery, Page};
 use serde_json::json;
 
+use crate::convert::effective::InstallationDefaults;
+use crate::convert::hidden::Sight;
 use crate::convert::manifest::CheckedManifest;
 use crate::convert::{IntoDomain, hidden, response, spec};
 use crate::error::ApiError;
@@ -29,6 +31,10 @@ use crate::routes::named_resource::{can_be_there, event, may_touch_built_in, nam
 use crate::routes::{Answer, State, operations::auditing};
 
 const KIND: &str = "task function";
+
+fn sight(identity: &Identity) -> Sight {
+    Sight::of(identity.caller().permissions)
+}
 
 /// `GET /functions`
 pub(crate) async fn list(
@@ -51,7 +57,9 @@ pub(crate) async fn list(
             Ok(functions::list(conn, tenant, &filter, page).await?)
         })
         .await?;
-    Ok(web::Json(pages.page(rows, |function| function.settings.name.clone(), response::function)))
+    let sight = sight(&identity);
+    let show = |function| response::function(function, sight, state.defaults());
+    Ok(web::Json(pages.page(rows, |function| function.settings.name.clone(), show)))
 }
 
 /// `GET /functions/{name}`
@@ -66,19 +74,20 @@ pub(crate) async fn get(
         .read(&identity, "get_function", async |conn: &mut Conn| found(conn, tenant, &name).await)
         .await?;
     let etag = (ETAG, tag(found.updated_at));
-    Ok(HttpResponse::Ok().insert_header(etag).json(response::function(found)))
+    let shown = response::function(found, sight(&identity), state.defaults());
+    Ok(HttpResponse::Ok().insert_header(etag).json(shown))
 }
 
 /// `PUT /functions/{name}`
 pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
-    let (expected, by) = (call.expected()?, &call.by);
+    let expected = call.expected()?;
     let (settings, mistakes) =
         spec::function_with_hidden(named(&name, body.required()?)?, "").map_err(ApiError::Refused)?;
     if !mistakes.is_empty() {
         return Err(ApiError::Refused(mistakes));
     }
     let written = call
-        .write("put_function", async |conn: &mut Conn| write(conn, settings.clone(), expected, by).await)
+        .write("put_function", async |conn: &mut Conn| write(conn, settings.clone(), expected, &call).await)
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
         tracing::info!(function.name = name.as_str(), "function written");
@@ -91,8 +100,9 @@ async fn write(
     conn: &mut Conn,
     mut settings: FunctionSettings,
     expected: sched_model::definitions::resources::Expected,
-    by: &Actor,
+    call: &Call,
 ) -> Result<(Reply, Change), ApiError> {
+    let (by, sight) = (&call.by, sight(&call.identity));
     let (tenant, name) = (by.tenant, settings.name.clone());
     let name = name.as_str();
     let before =
@@ -126,11 +136,10 @@ async fn write(
     }
     let after = found(conn, tenant, name).await?;
     let etag = tag(after.updated_at);
+    let shown = response::function(after, sight, call.state.defaults());
     let reply = match change {
-        Change::Created => {
-            Reply::created(&response::function(after))?.location(format!("{BASE_PATH}/functions/{name}"))
-        }
-        Change::Updated | Change::Unchanged => Reply::ok(&response::function(after))?,
+        Change::Created => Reply::created(&shown)?.location(format!("{BASE_PATH}/functions/{name}")),
+        Change::Updated | Change::Unchanged => Reply::ok(&shown)?,
     };
     Ok((reply.etag(etag), change))
 }
@@ -225,7 +234,7 @@ async fn set_active(call: &Call, name: &str, is_active: bool) -> Result<HttpResp
                 append_event(conn, event_type, name, by).await?;
                 tracing::info!(function.name = name, action, "function switched");
             }
-            shown(conn, tenant, name).await
+            shown(conn, &call.identity, name, call.state.defaults()).await
         })
         .await?;
     Ok(written.response)
@@ -233,12 +242,13 @@ async fn set_active(call: &Call, name: &str, is_active: bool) -> Result<HttpResp
 
 pub(in crate::routes) async fn shown(
     conn: &mut Conn,
-    tenant: TenantId,
+    identity: &Identity,
     name: &str,
+    installation: InstallationDefaults,
 ) -> Result<(Reply, ()), ApiError> {
-    let function = found(conn, tenant, name).await?;
+    let function = found(conn, identity.tenant(), name).await?;
     let etag = tag(function.updated_at);
-    Ok((Reply::ok(&response::function(function))?.etag(etag), ()))
+    Ok((Reply::ok(&response::function(function, sight(identity), installation))?.etag(etag), ()))
 }
 
 pub(in crate::routes) async fn found(

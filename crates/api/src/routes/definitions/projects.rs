@@ -5,19 +5,24 @@
 
 use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
-use sched_model::definitions::projects::{self, DeleteError, MOST_JOBS, Project as Kept, ProjectSettings};
+use sched_model::definitions::projects::{
+    self, DeleteError, MOST_JOBS, Project as Kept, ProjectSettings, SavedProject,
+};
 use sched_model::definitions::resources::ChangeError;
 use sched_model::dispatching::cancellations::Order;
-use sched_model::domain::identity::check_display_name;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::check_name;
 use sched_model::identity::audit::AuditEntry;
 use sched_model::jobs::DeletedJob;
-use sched_model::{Conn, events::append, identity::audit};
-use sched_wire::{BASE_PATH, DeleteProjectQuery, Page, PageQuery, Project, ProjectDeleted, ProjectSpec};
+use sched_model::{Conn, DbResult, events::append, identity::audit};
+use sched_wire::{
+    Applied, BASE_PATH, DeleteProjectQuery, Kind, Page, PageQuery, Project, ProjectDeleted, ProjectSpec,
+};
 use serde_json::json;
 
-use crate::convert::spec::{LONGEST_DESCRIPTION, LONGEST_NAME};
+use crate::convert::IntoWire as _;
+use crate::convert::project::{self, show};
+use crate::convert::spec::LONGEST_NAME;
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::call::Call;
@@ -28,6 +33,7 @@ use crate::identity::{Actor, Identity};
 use crate::routes::etag::tag;
 use crate::routes::jobs::{Cancellation, JobEvent, append_cancelled_runs, append_project_job_events};
 use crate::routes::named_resource::{can_be_there, event, no_such, refused};
+use crate::routes::notes::Notes;
 use crate::routes::operations::auditing::plain;
 use crate::routes::{Answer, State, built_in, operations::auditing};
 
@@ -73,16 +79,9 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
             let saved = projects::save(conn, tenant, &settings, expected)
                 .await
                 .map_err(|error| refused(error, KIND, &settings.name))?;
-            let project = &saved.project;
-            let (action, event_type) = match saved.change {
-                Change::Created => ("create_project", append::PROJECT_CREATED),
-                Change::Updated | Change::Unchanged => ("update_project", append::PROJECT_UPDATED),
-            };
-            if saved.change != Change::Unchanged {
-                audit::write(conn, &[entry(action, saved.before.as_ref(), Some(project), by)]).await?;
-                let payload = json!({"name": settings.name, "by": by.source});
-                append::append(conn, &[event(tenant, Some(project.id), event_type, payload)]).await?;
-            }
+            let mut notes = Notes::default();
+            note(&saved, by, &mut notes);
+            notes.write(conn).await?;
             let reply = match saved.change {
                 Change::Created => Reply::created(&show(saved.project.clone()))?
                     .location(format!("{BASE_PATH}/projects/{}", settings.name)),
@@ -153,6 +152,38 @@ pub(crate) async fn delete(
     Ok(written.response)
 }
 
+/// Writes a project of a manifest, in its transaction.
+pub(crate) async fn write(
+    conn: &mut Conn,
+    settings: &ProjectSettings,
+    by: &Actor,
+    notes: &mut Notes,
+) -> DbResult<Applied> {
+    let saved = projects::put(conn, by.tenant, settings).await?;
+    note(&saved, by, notes);
+    let change = saved.change.into_wire();
+    Ok(Applied {
+        kind: Kind::Project,
+        name: saved.project.settings.name,
+        id: Some(saved.project.id.0),
+        change,
+        version: None,
+        changes: notes.fields(change),
+    })
+}
+
+fn note(saved: &SavedProject, by: &Actor, notes: &mut Notes) {
+    let (action, event_type) = match saved.change {
+        Change::Created => ("create_project", append::PROJECT_CREATED),
+        Change::Updated => ("update_project", append::PROJECT_UPDATED),
+        Change::Unchanged => return,
+    };
+    let project = &saved.project;
+    notes.entries.push(entry(action, saved.before.as_ref(), Some(project), by));
+    let payload = json!({"name": project.settings.name, "by": by.source});
+    notes.events.push(event(by.tenant, Some(project.id), event_type, payload));
+}
+
 fn not_deleted(error: DeleteError, name: &str) -> ApiError {
     let in_use = |message: String| {
         ApiError::Refused(vec![FieldError { reason: Reason::InUse, pointer: String::new(), message }])
@@ -194,19 +225,7 @@ fn settings(name: &str, body: Body) -> Result<ProjectSettings, ApiError> {
     check_name(name, LONGEST_NAME).map_err(|message| ApiError::parameter("name", message))?;
     let spec: ProjectSpec =
         field_error::read(body.required()?, "").map_err(|one| ApiError::Refused(vec![one]))?;
-    let display_name = spec.display_name.unwrap_or_else(|| name.to_owned());
-    let mut mistakes = Vec::new();
-    if let Err(message) = check_display_name(&display_name) {
-        mistakes.push(FieldError::invalid("/display_name", message));
-    }
-    if spec.description.chars().count() > LONGEST_DESCRIPTION {
-        let message = format!("must be no longer than {LONGEST_DESCRIPTION} characters");
-        mistakes.push(FieldError::invalid("/description", message));
-    }
-    if !mistakes.is_empty() {
-        return Err(ApiError::Refused(mistakes));
-    }
-    Ok(ProjectSettings { name: name.to_owned(), display_name, description: spec.description })
+    project::settings(name, spec, "").map_err(ApiError::Refused)
 }
 
 fn entry(
@@ -226,18 +245,5 @@ fn entry(
         after: after.map(|project| plain(&project.settings)),
         request_id: Some(by.request.clone()),
         address: by.address.clone(),
-    }
-}
-
-fn show(project: Kept) -> Project {
-    Project {
-        id: project.id.0,
-        name: project.settings.name,
-        display_name: project.settings.display_name,
-        description: project.settings.description,
-        is_paused: project.is_paused,
-        pause_reason: project.pause_reason,
-        created_at: project.created_at,
-        updated_at: project.updated_at,
     }
 }

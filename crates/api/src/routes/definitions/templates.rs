@@ -51,6 +51,7 @@ pub(crate) async fn list(
         next_cursor: page.next_cursor,
         total: page.total,
         total_is_at_least: page.total_is_at_least,
+        searched_until: page.searched_until,
     }))
 }
 
@@ -204,8 +205,10 @@ async fn create_job(
         ..saved.job
     };
     let reply = match saved.change {
-        Change::Created => job_routes::created(job)?,
-        Change::Updated | Change::Unchanged => job_routes::shown(conn, tenant, job).await?,
+        Change::Created => job_routes::created(job, call.state.defaults())?,
+        Change::Updated | Change::Unchanged => {
+            job_routes::shown(conn, tenant, job, call.state.defaults()).await?
+        }
     };
     Ok((reply, done))
 }

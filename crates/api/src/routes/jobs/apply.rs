@@ -3,35 +3,42 @@
 //! 1. Every item is read and checked on its own.
 //! 2. Unless the same request was answered before, names that the manifest does not define are
 //!    looked up.
-//! 3. Without an error, everything is written: queues, calendars and functions, then templates and
-//!    jobs, then dependencies, and last notification channels and rules. Each kind is written by
-//!    name, so that two manifests lock rows in the same order.
+//! 3. Without an error, everything is written: projects, queues, calendars and functions, then
+//!    templates and jobs, then dependencies, and last notification channels and rules. Each kind is
+//!    written by name, so that two manifests lock rows in the same order.
 //!
-//! An error that only a constraint can find (a missing queue, a taken singleton) ends the
-//! transaction and is reported alone. After any error, nothing was written. A dry run does all of
+//! An error that only a constraint can find (a taken singleton, a cycle) ends the transaction and is
+//! reported alone. After any error, nothing was written. A dry run does all of
 //! this, including constraints, and rolls it back.
 
 mod checks;
+mod functions;
+mod references;
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use actix_web::HttpResponse;
 use sched_model::definitions::calendars::CalendarSettings;
-use sched_model::definitions::functions::{self, Change, FunctionSettings};
+use sched_model::definitions::functions::Change;
 use sched_model::definitions::templates::TemplateSettings;
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::jobs::{ParsedCalendars, SaveError, SaveMode, SavedJob, Saving, Writing};
 use sched_model::{
-    Conn, DbError, connection::notify, definitions::dependencies, dispatching::quotas, events::append,
+    Conn, DbError,
+    connection::notify,
+    definitions::{dependencies, secrets},
+    dispatching::quotas,
+    events::append,
 };
 use sched_wire::{Applied, ApplyQuery, ApplyResult, FieldChange, Kind};
 
 pub(crate) use self::checks::missing_secrets;
 use self::checks::{missing, validate};
+use crate::convert::IntoWire;
 use crate::convert::manifest::{self, CheckedManifest};
-use crate::convert::{IntoWire, hidden};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::call::Call;
@@ -70,18 +77,20 @@ pub(crate) async fn apply(
                 work.run(conn, &call.identity).await
             })
             .await?;
-        return Ok(Reply::ok(&ApplyResult { results: rehearsed, dry_run: true })?.into_response());
+        let (results, missing_secrets) = rehearsed;
+        return Ok(Reply::ok(&ApplyResult { results, missing_secrets, dry_run: true })?.into_response());
     }
     let written = call
         .write("apply", async |conn: &mut Conn| {
             // Only now: a repeated request gets its stored answer, even if its names no longer
             // exist.
-            let results = work.run(conn, &call.identity).await?;
+            let (results, missing_secrets) = work.run(conn, &call.identity).await?;
             let changed = |result: &&Applied| result.change != sched_wire::Change::Unchanged;
             let counted = (results.len(), results.iter().filter(changed).count());
             let queues = results.iter().filter(changed).filter(|result| result.kind == Kind::Queue);
             let queues: Vec<String> = queues.map(|result| result.name.clone()).collect();
-            Ok::<_, ApiError>((Reply::ok(&ApplyResult { results, dry_run: false })?, (counted, queues)))
+            let result = ApplyResult { results, missing_secrets, dry_run: false };
+            Ok::<_, ApiError>((Reply::ok(&result)?, (counted, queues)))
         })
         .await?;
     if let Some(((items, changed), queues)) = written.extra {
@@ -109,8 +118,12 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Runs again after a serialization conflict.
-    async fn run(&self, conn: &mut Conn, identity: &Identity) -> Result<Vec<Applied>, ApiError> {
+    /// Returns the results, and the missing secrets. Runs again after a serialization conflict.
+    async fn run(
+        &self,
+        conn: &mut Conn,
+        identity: &Identity,
+    ) -> Result<(Vec<Applied>, Vec<String>), ApiError> {
         validate(conn, self.tenant, self.checked).await?;
         let (jobs, functions) = self
             .checked
@@ -120,7 +133,7 @@ impl Work<'_> {
             .unzip::<_, _, Vec<_>, Vec<_>>();
         built_in::jobs(conn, identity, &jobs).await?;
         built_in::functions(conn, identity, &functions).await?;
-        let applied = self.write(conn).await?;
+        let (applied, secrets) = self.write(conn).await?;
         // Any caller may apply a manifest with unchanged queues.
         let is_changed =
             |one: &&Applied| one.kind == Kind::Queue && one.change != sched_wire::Change::Unchanged;
@@ -128,10 +141,13 @@ impl Work<'_> {
             allowed(Permission::QueuesWrite.into(), Some(identity))?;
             may_touch_built_in(identity, is_system_queue(self.tenant, &queue.name))?;
         }
-        Ok(applied)
+        let named = secrets.iter().chain(&self.checked.secrets).map(String::as_str).collect();
+        let missing = secrets::unknown_names(conn, self.tenant, named).await?;
+        Ok((applied, missing.into_iter().map(str::to_owned).collect()))
     }
 
-    async fn write(&self, conn: &mut Conn) -> Result<Vec<Applied>, ApiError> {
+    /// Returns also the names of secrets in place of hidden values.
+    async fn write(&self, conn: &mut Conn) -> Result<(Vec<Applied>, BTreeSet<String>), ApiError> {
         let mut notes = Notes::default();
         let written = self.write_jobs(conn, &mut notes).await;
         let (mut applied, saved) = written.map_err(|error| self.refused(error))?;
@@ -141,7 +157,7 @@ impl Work<'_> {
         append_job_events(conn, &events, self.by).await?;
         let jobs = saved.into_iter().map(|(position, saved)| Ok((position, applied_job(saved)?)));
         applied.extend(in_order(jobs.collect::<Result<_, ApiError>>()?).chain(others));
-        Ok(applied)
+        Ok((applied, notes.secrets))
     }
 
     async fn write_jobs(
@@ -152,6 +168,14 @@ impl Work<'_> {
         let settings: Vec<&JobSettings> = self.checked.jobs.iter().map(|(_, settings)| settings).collect();
         let quota = quotas::hold_jobs(conn, self.tenant).await?;
         dependencies::serialise(conn, self.tenant, settings.iter().copied()).await?;
+        let mut projects = Vec::new();
+        for (position, (at, settings)) in by_name(&self.checked.projects, |settings| &settings.name) {
+            self.begin(at);
+            projects.push((
+                position,
+                crate::routes::definitions::projects::write(conn, settings, self.by, notes).await?,
+            ));
+        }
         let mut queues = Vec::new();
         for (position, (at, settings)) in by_name(&self.checked.queues, |settings| &settings.name) {
             self.begin(at);
@@ -185,7 +209,7 @@ impl Work<'_> {
         dependencies::replace(conn, self.tenant, &dependents).await?;
         let made = saved.iter().filter(|(_, saved)| saved.change == Change::Created).count();
         quota.check(conn, made).await?;
-        let definitions = [queues, calendars, functions, templates];
+        let definitions = [projects, queues, calendars, functions, templates];
         Ok((definitions.into_iter().flat_map(in_order).collect(), saved))
     }
 
@@ -210,46 +234,6 @@ impl Work<'_> {
             change,
             version: Some(saved.calendar.version),
             changes: notes.fields(change).into_iter().map(in_file).collect(),
-        })
-    }
-
-    async fn write_function(
-        &self,
-        conn: &mut Conn,
-        settings: &FunctionSettings,
-        notes: &mut Notes,
-    ) -> Result<Applied, SaveError> {
-        let before = functions::by_name(conn, self.tenant, &settings.name).await?;
-        if before.as_ref().is_some_and(|function| function.is_system && function.settings != *settings) {
-            return Err(SaveError::BuiltIn(settings.name.clone()));
-        }
-        let (id, change) = functions::save(conn, self.tenant, settings).await?;
-        if change != Change::Unchanged {
-            let before = before.as_ref().map(|function| &function.settings);
-            notes.entries.push(auditing::of_function(id, before, settings, self.by));
-            notes.events.push(crate::routes::definitions::functions::written(
-                change,
-                &settings.name,
-                self.by,
-            ));
-        }
-        let change = change.into_wire();
-        let mut changes = notes.fields(change);
-        if let Some(before) = &before {
-            let unseen = hidden::hidden_changes(&before.settings.handler_config, &settings.handler_config);
-            let in_file = |field: FieldChange| FieldChange {
-                pointer: format!("/handler_config{}", field.pointer),
-                ..field
-            };
-            changes.extend(unseen.into_iter().map(in_file));
-        }
-        Ok(Applied {
-            kind: Kind::TaskFunction,
-            name: settings.name.clone(),
-            id: Some(id.0),
-            change,
-            version: None,
-            changes,
         })
     }
 

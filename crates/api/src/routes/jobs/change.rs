@@ -45,7 +45,7 @@ pub(crate) async fn put(call: Call, job: web::Path<String>, body: Body) -> Resul
                 return Err(no_such_job(&job));
             }
             condition.check("job", before(&saved).map(|version| version.to_string()).as_deref())?;
-            record_change(conn, &saved, None, &call.by).await
+            record_change(conn, &saved, None, &call).await
         })
         .await?;
     Ok(logged(written))
@@ -158,7 +158,7 @@ async fn modify(
                     }
                     Some(_) | None => {}
                 }
-                record_change(conn, &saved, how.action(), by).await
+                record_change(conn, &saved, how.action(), call).await
             })
             .await;
         match written {
@@ -213,11 +213,13 @@ async fn record_change(
     conn: &mut Conn,
     saved: &SavedJob,
     action: Option<&'static str>,
-    by: &Actor,
+    call: &Call,
 ) -> Result<(Reply, Option<Job>), ApiError> {
-    let tenant = by.tenant;
+    let (tenant, by, installation) = (call.tenant(), &call.by, call.state.defaults());
     let (entry, event_type) = match saved.change {
-        Change::Unchanged => return Ok((shown(conn, tenant, saved.job.clone()).await?, None)),
+        Change::Unchanged => {
+            return Ok((shown(conn, tenant, saved.job.clone(), installation).await?, None));
+        }
         Change::Created => (auditing::of_job(saved, by), append::JOB_CREATED),
         Change::Updated => {
             let settings = (saved.before.as_ref(), Some(&saved.job.settings));
@@ -231,8 +233,8 @@ async fn record_change(
     audit::write(conn, &[entry]).await?;
     append_job_events(conn, &[JobEvent { event_type, job: &saved.job }], by).await?;
     let reply = match saved.change {
-        Change::Created => created(saved.job.clone())?,
-        Change::Updated | Change::Unchanged => shown(conn, tenant, saved.job.clone()).await?,
+        Change::Created => created(saved.job.clone(), installation)?,
+        Change::Updated | Change::Unchanged => shown(conn, tenant, saved.job.clone(), installation).await?,
     };
     Ok((reply, Some(saved.job.clone())))
 }

@@ -1,26 +1,31 @@
 //! `export`: the definitions of a tenant, as a manifest for `apply`. Read only.
 //!
-//! Built-in items, projects, secrets and pauses of queues are omitted. Values that may be secrets
-//! are hidden; `apply` rejects the placeholders, so they overwrite nothing. Jobs and rules are read
-//! before their references, so that concurrently created references are included.
+//! Built-in items, values of secrets and pauses are omitted. Values that may be secrets are hidden;
+//! `apply` keeps the stored value for a placeholder. So an applied export changes nothing here, and
+//! on an empty installation creates everything but the values. Jobs and rules are read before their
+//! references, so that concurrently created references are included.
 
 use std::collections::BTreeSet;
 
 use actix_web::web;
 use sched_model::definitions::functions::{self, Filter, Function};
+use sched_model::definitions::projects::{self, ProjectSettings};
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::TenantId;
-use sched_model::events::notifications::{channels, rules};
+use sched_model::domain::secret::named_secrets;
+use sched_model::events::notifications::channels::{self, ChannelRecord};
+use sched_model::events::notifications::rules;
 use sched_model::identity::tenants::DEFAULT_QUEUE;
 use sched_model::jobs::{self, Job, List};
 use sched_model::{
     Conn, DbResult, PageRequest,
     definitions::{calendars, queues, templates},
 };
-use sched_wire::{ExportQuery, FunctionSpec, Manifest, QueueDefinition};
+use sched_wire::{ExportQuery, FunctionSpec, Manifest, ProjectDefinition, QueueDefinition, SecretReference};
 
+use crate::convert::hidden::Sight;
 use crate::convert::manifest::MOST_ITEMS;
-use crate::convert::{calendar, notification, queue, response, template};
+use crate::convert::{calendar, notification, project, queue, response, template};
 use crate::error::ApiError;
 use crate::http::extract::Query;
 use crate::http::extract::limits::MAX_BODY_BYTES;
@@ -58,6 +63,8 @@ pub(crate) async fn export(
         .await?;
     // A manifest that `apply` would reject is useless.
     let Manifest {
+        projects,
+        secrets,
         queues,
         calendars,
         task_functions,
@@ -66,7 +73,13 @@ pub(crate) async fn export(
         notification_channels,
         notification_rules,
     } = &manifest;
-    let items = queues.len() + calendars.len() + task_functions.len() + templates.len() + jobs.len();
+    let items = projects.len()
+        + secrets.len()
+        + queues.len()
+        + calendars.len()
+        + task_functions.len()
+        + templates.len()
+        + jobs.len();
     let items = items + notification_channels.len() + notification_rules.len();
     let bytes = serde_json::to_vec(&manifest).map_err(ApiError::Unwritten)?.len();
     if items > MOST_ITEMS || bytes > MAX_BODY_BYTES {
@@ -96,10 +109,13 @@ async fn part(conn: &mut Conn, identity: &Identity, query: &ExportQuery) -> Resu
     let named: BTreeSet<&String> = jobs.iter().flat_map(|job| &job.settings.calendars).collect();
     let named: Vec<String> = named.into_iter().cloned().collect();
     let calendars = calendars::by_names(conn, tenant, &named).await?.into_iter();
+    let projects: BTreeSet<&str> = jobs.iter().filter_map(|job| job.settings.project.as_deref()).collect();
     Ok(Manifest {
         queues,
+        projects: projects_of(conn, tenant, Some(&projects)).await?,
         calendars: calendars.map(calendar::spec).collect::<Result<_, _>>()?,
-        task_functions: own(functions.into_iter())?,
+        secrets: references(&functions, &[]),
+        task_functions: own(functions.into_iter(), identity)?,
         jobs: jobs.into_iter().map(|job| response::spec(job.settings)).collect(),
         ..Manifest::default()
     })
@@ -109,20 +125,20 @@ async fn part(conn: &mut Conn, identity: &Identity, query: &ExportQuery) -> Resu
 async fn all_but_jobs(conn: &mut Conn, identity: &Identity) -> Result<Manifest, ApiError> {
     let tenant = identity.tenant();
     let rules = rules::list(conn, tenant, None, ROWS).await?.into_iter();
-    let channels = channels::list(conn, tenant, None, ROWS).await?.into_iter();
+    let channels = channels::list(conn, tenant, None, ROWS).await?;
     let templates = templates::list(conn, tenant, None, ROWS).await?.into_iter();
     let functions =
-        functions::list(conn, tenant, &Filter::default(), PageRequest { after: None, limit: ROWS })
-            .await?
-            .into_iter();
+        functions::list(conn, tenant, &Filter::default(), PageRequest { after: None, limit: ROWS }).await?;
     let calendars = calendars::list(conn, tenant, None, ROWS).await?.into_iter();
     Ok(Manifest {
+        projects: projects_of(conn, tenant, None).await?,
         queues: queues_of(conn, identity, None).await?,
         calendars: calendars.map(calendar::spec).collect::<Result<_, _>>()?,
-        task_functions: own(functions)?,
+        secrets: references(&functions, &channels),
+        task_functions: own(functions.into_iter(), identity)?,
         templates: templates.map(template::spec).collect::<Result<_, _>>()?,
         jobs: Vec::new(),
-        notification_channels: channels.map(notification::channel_spec).collect(),
+        notification_channels: channels.into_iter().map(notification::channel_spec).collect(),
         notification_rules: rules.map(notification::rule_spec).collect(),
     })
 }
@@ -145,6 +161,34 @@ async fn queues_of(
     Ok(own.filter(says_more).collect())
 }
 
-fn own(functions: impl Iterator<Item = Function>) -> Result<Vec<FunctionSpec>, ApiError> {
-    functions.filter(|found| !found.is_system).map(|found| response::function_spec(found.settings)).collect()
+/// Projects for a manifest, all or by name. Omits an unchanged default project.
+async fn projects_of(
+    conn: &mut Conn,
+    tenant: TenantId,
+    names: Option<&BTreeSet<&str>>,
+) -> DbResult<Vec<ProjectDefinition>> {
+    let untouched = projects::untouched_default();
+    let is_wanted = |settings: &ProjectSettings| {
+        *settings != untouched && names.is_none_or(|names| names.contains(settings.name.as_str()))
+    };
+    let all = projects::list(conn, tenant, None, ROWS).await?.into_iter().map(|found| found.settings);
+    Ok(all.filter(is_wanted).map(project::definition).collect())
+}
+
+/// The secrets that these definitions name, which an empty installation lacks.
+fn references(functions: &[Function], channels: &[ChannelRecord]) -> Vec<SecretReference> {
+    let own = functions.iter().filter(|found| !found.is_system);
+    let of_functions = own.flat_map(|found| named_secrets(&found.settings.handler_config));
+    let of_channels = channels.iter().filter_map(|channel| channel.secret.clone());
+    let names: BTreeSet<String> = of_functions.map(|named| named.name).chain(of_channels).collect();
+    names.into_iter().map(|name| SecretReference { name }).collect()
+}
+
+fn own(
+    functions: impl Iterator<Item = Function>,
+    identity: &Identity,
+) -> Result<Vec<FunctionSpec>, ApiError> {
+    let sight = Sight::of(identity.caller().permissions);
+    let own = functions.filter(|found| !found.is_system);
+    own.map(|found| response::function_spec(found.settings, sight)).collect()
 }

@@ -102,9 +102,11 @@ pub(crate) async fn restore(
                     )
                     .await?;
                     let restored = (after.id, after.settings.name.clone());
-                    Ok((shown(conn, tenant, *after).await?, Some(restored)))
+                    Ok((shown(conn, tenant, *after, call.state.defaults()).await?, Some(restored)))
                 }
-                Restored::Unchanged(job) => Ok((shown(conn, tenant, *job).await?, None)),
+                Restored::Unchanged(job) => {
+                    Ok((shown(conn, tenant, *job, call.state.defaults()).await?, None))
+                }
                 Restored::OtherName(job) => Err(name_error(&job.settings.name)),
                 Restored::NoSuchJob => Err(no_such_job(&job)),
                 Restored::OtherVersion(found) => Err(ApiError::OtherVersion { found }),

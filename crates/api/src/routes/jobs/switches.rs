@@ -122,13 +122,16 @@ async fn switch_job(call: &Call, job: &str, command: SwitchCommand<'_>) -> Resul
                     audit::write(conn, &[auditing::of_switched_job(action, &before, &after, by)]).await?;
                     append::append(conn, &[event(tenant, event_type, &after, by)]).await?;
                     let id = after.id;
-                    Ok((shown(conn, tenant, *after).await?, Some(id)))
+                    Ok((shown(conn, tenant, *after, call.state.defaults()).await?, Some(id)))
                 }
-                Switched::Unchanged(job) => Ok((shown(conn, tenant, *job).await?, None)),
+                Switched::Unchanged(job) => {
+                    Ok((shown(conn, tenant, *job, call.state.defaults()).await?, None))
+                }
                 Switched::NoSuchJob => Err(no_such_job(&found.settings.name)),
                 Switched::OtherVersion(found) => Err(ApiError::OtherVersion { found }),
                 Switched::EndHasPassed { now } => {
-                    let message = format!("must lie in the future; it is {} now", now.to_rfc3339());
+                    let message =
+                        format!("must lie in the future; it is {} now", sched_wire::instant_text(now));
                     Err(refused("/until", message))
                 }
             }

@@ -70,6 +70,7 @@ async fn alone(
     let order = trigger::Order {
         job,
         may_run_built_in: call.identity.operates(),
+        triggered_by: by.triggered_by,
         user: &by.source,
         args,
         traceparent: Some(&traceparent),

@@ -2,8 +2,10 @@ use actix_web::web;
 use sched_model::identity::audit::{self, AuditFilter, AuditRecord};
 use sched_model::{Conn, connection::database_clock};
 use sched_wire::{AuditEvent, AuditQuery, Page, TimeSort};
+use serde_json::{Map, Value};
 
 use super::events::{instant, sees_installation};
+use crate::convert::hidden::{Sight, hide_variables};
 use crate::convert::stored::{public_target_type, public_value};
 use crate::error::ApiError;
 use crate::http::extract::Query;
@@ -44,7 +46,8 @@ pub(crate) async fn list(
     } else {
         state.read(&identity, "list_audit_events", work).await?
     };
-    Ok(web::Json(pages.page(rows, |entry| entry.id.to_string(), show)))
+    let sight = Sight::of(identity.caller().permissions);
+    Ok(web::Json(pages.page(rows, |entry| entry.id.to_string(), |entry| show(entry, sight))))
 }
 
 /// `GET /audit-events/{entry}`
@@ -60,10 +63,15 @@ pub(crate) async fn get(state: State, identity: Identity, id: web::Path<String>)
     } else {
         state.read(&identity, "get_audit_event", work).await?
     };
-    Ok(web::Json(show(entry)))
+    Ok(web::Json(show(entry, Sight::of(identity.caller().permissions))))
 }
 
-fn show(entry: AuditRecord) -> AuditEvent {
+fn show(entry: AuditRecord, sight: Sight) -> AuditEvent {
+    let is_function = entry.target_type == "task_function";
+    let public = |stored: Value| match public_value(stored) {
+        Value::Object(members) if is_function => Value::Object(visible(members, sight)),
+        other => other,
+    };
     AuditEvent {
         id: entry.id,
         at: entry.created_at,
@@ -71,10 +79,17 @@ fn show(entry: AuditRecord) -> AuditEvent {
         action: entry.action,
         target_type: public_target_type(entry.target_type),
         target_id: entry.target_id,
-        before: entry.before.map(public_value),
-        after: entry.after.map(public_value),
+        before: entry.before.map(public),
+        after: entry.after.map(public),
         request_id: entry.request_id,
         address: entry.address,
         is_installation: entry.tenant_id.is_none(),
     }
+}
+
+fn visible(mut function: Map<String, Value>, sight: Sight) -> Map<String, Value> {
+    if let Some(config) = function.get_mut("handler_config") {
+        *config = hide_variables(config.take(), sight);
+    }
+    function
 }

@@ -1,7 +1,7 @@
 //! Entries of the audit log.
 //!
-//! They are written in the transaction of the change, in the tenant of its actor. Environment
-//! variables of functions may contain secrets, so the log stores only their names. Entries about
+//! They are written in the transaction of the change, in the tenant of its actor. Values of
+//! functions that may be secrets are not stored, only their names. Entries about
 //! users and credentials are in [`people`].
 
 pub(crate) mod people;
@@ -21,7 +21,7 @@ use sched_wire::DeadLettersCommand;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::convert::hidden::hide_variables;
+use crate::convert::hidden::{Sight, hide_variables};
 use crate::identity::Actor;
 
 pub(crate) fn of_job(saved: &SavedJob, by: &Actor) -> AuditEntry {
@@ -330,7 +330,7 @@ pub(crate) fn of_step_down(leader: &Instance, by: &Actor) -> AuditEntry {
 }
 
 fn without_secrets(function: &FunctionSettings) -> Value {
-    let handler_config = hide_variables(function.handler_config.clone());
+    let handler_config = hide_variables(function.handler_config.clone(), Sight::Editor);
     plain(&FunctionSettings { handler_config, ..function.clone() })
 }
 

@@ -6,7 +6,7 @@
 //! starts without it.
 
 use actix_web::{HttpResponse, web};
-use sched_model::connection::notify;
+use sched_model::connection::{database_clock, notify};
 use sched_model::domain::ids::WorkerId;
 use sched_model::events::append::NewEvent;
 use sched_model::identity::audit::AuditEntry;
@@ -67,7 +67,8 @@ async fn set(call: &Call, id: &str, is_wanted: bool) -> Result<HttpResponse, Api
                 append::append(conn, &[event]).await?;
                 tracing::info!(worker.id = %worker.worker_id, action, "worker drain changed");
             }
-            Ok::<_, ApiError>((Reply::with(actix_web::http::StatusCode::ACCEPTED, &fleet::worker(worker))?, ()))
+            let shown = fleet::worker(worker, database_clock::now(conn).await?);
+            Ok::<_, ApiError>((Reply::with(actix_web::http::StatusCode::ACCEPTED, &shown)?, ()))
         })
         .await?;
     call.state.hint("the worker", async |conn: &mut Conn| notify::drain_changed(conn, worker).await).await;

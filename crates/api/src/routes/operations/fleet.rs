@@ -7,6 +7,7 @@
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use sched_model::cluster::leadership::Instance;
+use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::{InstanceId, WorkerId};
 use sched_model::events::append::{self, NewEvent};
 use sched_model::running::workers::WorkerPosition;
@@ -32,8 +33,13 @@ use crate::identity::Identity;
 use crate::routes::named_resource::no_such;
 use crate::routes::{Answer, State};
 
+/// Limit of current runs of a worker in its answer.
+const SHOWN_RUNS: i64 = 1_000;
 /// Limit of quarantined jobs that the status names. It counts all of them.
 const SHOWN_QUARANTINED: i64 = 20;
+
+/// Limit of due jobs that the status names.
+const SHOWN_DUE: i64 = 10;
 
 /// `GET /workers`
 pub(crate) async fn workers(
@@ -46,12 +52,13 @@ pub(crate) async fn workers(
     let after = pages.after().map(place_of).transpose()?;
     let filter =
         workers::Filter { status: query.status.map(IntoDomain::into_domain), queue: query.queue, after };
-    let found = state
+    let (found, now) = state
         .read(&identity, "list_workers", async |conn: &mut Conn| {
-            Ok(workers::list(conn, &filter, pages.rows()).await?)
+            Ok((workers::list(conn, &filter, pages.rows()).await?, database_clock::now(conn).await?))
         })
         .await?;
-    Ok(web::Json(pages.page(found, |worker| key_of(worker.place()), fleet::worker)))
+    let shown = |worker| fleet::worker(worker, now);
+    Ok(web::Json(pages.page(found, |worker| key_of(worker.place()), shown)))
 }
 
 fn key_of(place: WorkerPosition) -> String {
@@ -79,13 +86,20 @@ fn place_of(key: &str) -> Result<WorkerPosition, ApiError> {
 
 /// `GET /workers/{id}`
 pub(crate) async fn worker(state: State, identity: Identity, id: web::Path<String>) -> Answer<Worker> {
-    let worker = WorkerId(extract::id(&id)?);
-    let found = state
+    let (tenant, worker) = (identity.tenant(), WorkerId(extract::id(&id)?));
+    let may_read_runs = identity.caller().permissions.has(Permission::RunsRead);
+    let (found, runs, now) = state
         .read(&identity, "get_worker", async |conn: &mut Conn| {
-            workers::by_id(conn, worker).await?.ok_or_else(|| no_such("worker", &id))
+            let found = workers::by_id(conn, worker).await?.ok_or_else(|| no_such("worker", &id))?;
+            let mut runs = None;
+            if may_read_runs {
+                runs = Some(workers::current_runs(conn, tenant, worker, SHOWN_RUNS).await?);
+            }
+            Ok((found, runs, database_clock::now(conn).await?))
         })
         .await?;
-    Ok(web::Json(fleet::worker(found)))
+    let runs = runs.map(|runs| runs.into_iter().map(fleet::worker_run).collect());
+    Ok(web::Json(Worker { runs, ..fleet::worker(found, now) }))
 }
 
 /// `GET /schedulers`
@@ -157,16 +171,17 @@ fn step_down_requested(leader: &Instance) -> NewEvent {
 /// `GET /status`
 pub(crate) async fn status(state: State, identity: Identity) -> Answer<Status> {
     let tenant = identity.tenant();
-    let (counts, waiting, quarantined) = state
+    let (counts, waiting, named) = state
         .read(&identity, "show_status", async |conn: &mut Conn| {
-            let counts = overview::counts(conn, tenant).await?;
+            let counts = overview::counts(conn, tenant, state.leader_lease).await?;
             let waiting = overview::waiting(conn, tenant).await?;
             let quarantined = match counts.jobs_quarantined {
                 0 => Vec::new(),
                 _ => overview::quarantined(conn, tenant, SHOWN_QUARANTINED).await?,
             };
-            Ok((counts, waiting, quarantined))
+            let next_due = overview::next_due(conn, tenant, SHOWN_DUE).await?;
+            Ok((counts, waiting, fleet::NamedJobs { quarantined, next_due }))
         })
         .await?;
-    Ok(web::Json(fleet::status(counts, waiting, quarantined, state.leader_lease)))
+    Ok(web::Json(fleet::status(counts, waiting, named, state.leader_lease)))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
-use chrono::TimeDelta;
+use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use sched_model::{
     Conn,
     cluster::{health, overview},
@@ -27,7 +27,7 @@ const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// `GET /health/detailed`
 pub(crate) async fn detailed(state: State) -> HttpResponse {
-    let result = tokio::time::timeout(LOOK_WITHIN, state.sessions.probe()).await;
+    let result = tokio::time::timeout(LOOK_WITHIN, state.sessions.probe(state.leader_lease)).await;
     let found = result.unwrap_or_else(|_elapsed| Err(show::NO_ANSWER.to_owned()));
     let parts = show::Parts {
         found,
@@ -58,8 +58,8 @@ pub(crate) async fn metrics(
     }
     let counted = state
         .read_totals(&identity, "show_metrics", async |conn: &mut Conn| {
-            let counts = overview::counts(conn, tenant).await?;
-            let since = counts.now - TimeDelta::hours(i64::from(hours));
+            let counts = overview::counts(conn, tenant, state.leader_lease).await?;
+            let since = whole_minute(counts.now - TimeDelta::hours(i64::from(hours)));
             let totals = health::totals(conn, tenant, since).await?;
             Ok(show::metrics(&counts, since, totals))
         })
@@ -79,7 +79,7 @@ const DEFAULT_HOURS: u32 = 24;
 const MOST_HOURS: u32 = 744;
 
 impl crate::database::access::Sessions {
-    async fn probe(&self) -> show::ProbeResult {
+    async fn probe(&self, lease: Duration) -> show::ProbeResult {
         let unhealthy = |error: sched_model::DbError| {
             tracing::debug!(error = error.with_causes(), "health check of the installation failed");
             show::NO_ANSWER.to_owned()
@@ -96,11 +96,16 @@ impl crate::database::access::Sessions {
                     Ok(()) => None,
                     Err(error) => Some(error.to_string()),
                 };
-                Ok((states, misfit, health::load(conn).await?))
+                Ok((states, misfit, health::load(conn, lease).await?))
             })
             .await
             .map_err(unhealthy)?;
         let version = states.iter().rfind(|state| state.is_applied).map(|state| state.version.clone());
         Ok(show::DatabaseFacts { round_trip, version, misfit, health })
     }
+}
+
+fn whole_minute(at: DateTime<Utc>) -> DateTime<Utc> {
+    // Fails for years that no clock shows.
+    at.duration_trunc(TimeDelta::minutes(1)).unwrap_or(at)
 }

@@ -10,6 +10,7 @@ use sched_model::domain::ids::{DispatchId, JobId, ProjectId, TenantId};
 use sched_model::domain::run_state::Settlement;
 use sched_model::events::append::{self, NewEvent};
 use sched_model::running::dead_letters::{self, DiscardOrder, Discarded, Filter, State as Chosen};
+use sched_model::running::executions;
 use sched_model::{
     Conn,
     connection::database_clock,
@@ -18,7 +19,7 @@ use sched_model::{
 };
 use sched_wire::{
     DeadLetter, DeadLetterChoice, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, Page,
-    RefusedCount, TimeSort,
+    RefusedCount, RetriedDeadLetter, TimeSort,
 };
 use serde_json::json;
 
@@ -66,21 +67,32 @@ pub(crate) async fn list(
             Ok(dead_letters::list(conn, tenant, &filter, pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(pages.page(rows, |letter| letter.row.dispatch_id.to_string(), response::dead_letter)))
+    let url = state.public_url.as_deref();
+    let letter = |letter| response::dead_letter(letter, None, url);
+    Ok(web::Json(pages.page(rows, |letter| letter.row.dispatch_id.to_string(), letter)))
 }
 
 /// `GET /dead-letters/{id}`
 pub(crate) async fn get(state: State, identity: Identity, text: web::Path<String>) -> Answer<DeadLetter> {
     let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
+    let url = state.public_url.as_deref();
     let shown = state
-        .read(&identity, "show_dead_letter", async |conn: &mut Conn| shown(conn, tenant, id).await)
+        .read(&identity, "show_dead_letter", async |conn: &mut Conn| shown(conn, (tenant, id), url).await)
         .await?;
     Ok(web::Json(shown))
 }
 
-async fn shown(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> Result<DeadLetter, ApiError> {
-    let found = dead_letters::by_id(conn, tenant, id).await?;
-    Ok(response::dead_letter(found.ok_or_else(|| none(id))?))
+async fn shown(
+    conn: &mut Conn,
+    (tenant, id): (TenantId, DispatchId),
+    public_url: Option<&str>,
+) -> Result<DeadLetter, ApiError> {
+    let found = dead_letters::by_id(conn, tenant, id).await?.ok_or_else(|| none(id))?;
+    let mut tail = None;
+    if let Some(attempt) = found.last_attempt() {
+        tail = executions::output_tails(conn, &[(tenant, attempt)]).await?.remove(&attempt);
+    }
+    Ok(response::dead_letter(found, tail, public_url))
 }
 
 fn none(id: DispatchId) -> ApiError {
@@ -112,7 +124,8 @@ pub(crate) async fn discard(
                 }
                 Discarded::NoSuchDeadLetter => return Err(none(id)),
             }
-            Ok::<_, ApiError>((Reply::ok(&shown(conn, tenant, id).await?)?, ()))
+            let url = call.state.public_url.as_deref();
+            Ok::<_, ApiError>((Reply::ok(&shown(conn, (tenant, id), url).await?)?, ()))
         })
         .await?;
     Ok(written.response)
@@ -150,7 +163,15 @@ pub(crate) async fn retry_many(call: Call, body: Body) -> Result<HttpResponse, A
                 .barred
                 .iter()
                 .map(|(bar, count)| RefusedCount { code: code_of(*bar).to_owned(), count: *count });
-            Ok::<_, ApiError>((answered(done, refused.collect(), settled.next)?, queues))
+            let retried = settled
+                .done
+                .iter()
+                .map(|retry| RetriedDeadLetter { run_id: retry.of.0, retried_as: retry.dispatch_id.0 });
+            let answer = DeadLettersSettled {
+                retried: retried.collect(),
+                ..answer(done, refused.collect(), settled.next)?
+            };
+            Ok::<_, ApiError>((Reply::ok(&answer)?, queues))
         })
         .await?;
     call.state.hints.count_created(written.extra.as_deref().unwrap_or_default());
@@ -181,7 +202,7 @@ pub(crate) async fn discard_many(call: Call, body: Body) -> Result<HttpResponse,
             let counts = SettlementCounts { done, refused: 0 };
             let entry = auditing::of_dead_letters("discard_dead_letters", &command, counts, &call.by);
             audit::write(conn, &[entry]).await?;
-            Ok::<_, ApiError>((answered(done, Vec::new(), settled.next)?, ()))
+            Ok::<_, ApiError>((Reply::ok(&answer(done, Vec::new(), settled.next)?)?, ()))
         })
         .await?;
     Ok(written.response)
@@ -218,16 +239,22 @@ async fn dry_run(
             Ok((count, dead_letters::list(conn, tenant, &filter, SAMPLE).await?))
         })
         .await?;
-    let sample = sample.into_iter().map(response::dead_letter).collect();
+    let url = state.public_url.as_deref();
+    let sample = sample.into_iter().map(|letter| response::dead_letter(letter, None, url)).collect();
     let answer = DeadLettersSettled { dry_run: true, count, sample, ..DeadLettersSettled::default() };
     Ok(HttpResponse::Ok().json(answer))
 }
 
-fn answered(done: usize, refused: Vec<RefusedCount>, next: Option<DispatchId>) -> Result<Reply, ApiError> {
-    Reply::ok(&DeadLettersSettled {
+fn answer(
+    done: usize,
+    refused: Vec<RefusedCount>,
+    next: Option<DispatchId>,
+) -> Result<DeadLettersSettled, ApiError> {
+    Ok(DeadLettersSettled {
         dry_run: false,
         count: i64::try_from(done).unwrap_or(i64::MAX),
         refused,
+        retried: Vec::new(),
         sample: Vec::new(),
         next_cursor: match next {
             Some(id) => Some(Pages::of(&LIST, None, None)?.cursor(id.to_string())),

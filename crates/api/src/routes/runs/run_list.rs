@@ -68,7 +68,7 @@ pub(crate) async fn page(
 
 pub(crate) fn maker(word: Option<&str>) -> Result<Option<Trigger>, ApiError> {
     let refused = |error: UnknownWord| ApiError::parameter("triggered_by", error.to_string());
-    word.map(str::parse).transpose().map_err(refused)
+    word.map(|word| word.to_ascii_lowercase().parse()).transpose().map_err(refused)
 }
 
 pub(crate) async fn function(

@@ -92,7 +92,7 @@ async fn every_route_requires_authentication() {
             "{path}"
         );
     }
-    for path in ["/api/v1", "/api/v1/nothing", "/%61pi/v1/jobs", "/api/v1/%6aobs"] {
+    for path in ["/api/v1/", "/api/v1/nothing", "/%61pi/v1/jobs", "/api/v1/%6aobs"] {
         assert_eq!(
             send(app.addr, Request::get(path).headers(&[("authorization", "")])).await.status,
             401,

@@ -113,7 +113,7 @@ async fn only_operators_change_the_built_in_queue() {
 #[tokio::test(flavor = "multi_thread")]
 async fn expiring_key_cannot_create_a_longer_key() {
     let app = TestApp::start().await;
-    let end = "2099-06-30T00:00:00Z";
+    let end = "2099-06-30T00:00:00.000000Z";
     let (maker, _) = make_key(&app, bearer(), &json!({"name": "maker", "expires_at": end})).await;
     let (_, same) = make_key(&app, &maker, &json!({"name": "says nothing"})).await;
     let (_, sooner) =
@@ -121,7 +121,7 @@ async fn expiring_key_cannot_create_a_longer_key() {
     let of_tenant = json!({"name": "t", "of_tenant": true, "scopes": ["jobs:read"]});
     let (_, of_tenant) = make_key(&app, &maker, &of_tenant).await;
     assert_eq!((&same["expires_at"], &of_tenant["expires_at"]), (&json!(end), &json!(end)));
-    assert_eq!(sooner["expires_at"], "2098-01-01T00:00:00Z");
+    assert_eq!(sooner["expires_at"], "2098-01-01T00:00:00.000000Z");
     let later = json!({"name": "later", "expires_at": "2099-06-30T00:00:01Z"});
     let refused = send(&app, &maker, Request::post("/api-keys"), &later).await;
     assert_eq!(
@@ -175,7 +175,7 @@ async fn only_owners_revoke_keys_of_owners() {
 async fn key_can_only_be_narrowed() {
     let app = TestApp::start().await;
     let admin = member(&app, "admin@example.com", "default", "admin").await;
-    let end = "2099-06-30T00:00:00Z";
+    let end = "2099-06-30T00:00:00.000000Z";
     let spec = json!({"name": "x", "scopes": ["jobs:read", "jobs:trigger", "keys:read"], "expires_at": end});
     let (key, made) = make_key(&app, &admin, &spec).await;
     let path = format!("/api-keys/{}", made["prefix"].as_str().unwrap());
@@ -205,7 +205,7 @@ async fn key_can_only_be_narrowed() {
         assert_eq!((refused.status, pointers(&refused.json())), (422, vec![pointer.to_owned()]), "{body}");
         assert!(refused.body.contains(says), "{}", refused.body);
     }
-    let (sooner, fewer) = ("2098-01-01T00:00:00Z", json!(["keys:read"]));
+    let (sooner, fewer) = ("2098-01-01T00:00:00.000000Z", json!(["keys:read"]));
     let changed = change(&admin, json!({"scopes": fewer, "expires_at": sooner})).await.json();
     assert_eq!((&changed["scopes"], &changed["expires_at"]), (&fewer, &json!(sooner)));
     assert_eq!(read(&key).await, 403, "at once");

@@ -104,3 +104,36 @@ async fn proxied_request_is_not_local() {
     }
     assert_eq!(app.send(Request::get("/health").headers(&[none, ("via", "x")])).await.status, 200);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_people_and_of_programs_differ() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["narrow", "plain"]).await;
+    app.fixture.sql("UPDATE scheduled_jobs SET overlap_policy = 'allow' WHERE name = 'plain'").await;
+    member(&app, ADA, "operator").await;
+    let browser = Browser::new(&app, ADA).await;
+    let mut expected = Vec::new();
+    for job in ["narrow", "plain"] {
+        let path = format!("/jobs/{job}/trigger");
+        let triggered = browser.change("POST", &path, &json!({})).await;
+        assert_eq!(triggered.status, 202);
+        expected.push((triggered.json()["run_id"].clone(), "manual"));
+        for (program, source) in [("schedctl/0.1.0", "manual"), ("curl/8", "api"), ("not-schedctl/1", "api")]
+        {
+            let path = format!("/api/v1{path}");
+            let request = Request::post(&path);
+            let triggered = app.send(request.headers(&[("user-agent", program)])).await;
+            assert_eq!(triggered.status, 202);
+            expected.push((triggered.json()["run_id"].clone(), source));
+        }
+    }
+    for (run, source) in expected {
+        let found = app.get(&format!("/api/v1/runs/{}", run.as_str().unwrap())).await.json();
+        assert_eq!(found["triggered_by"], source, "{found}");
+    }
+    for word in ["manual", "api"] {
+        let found = app.get(&format!("/api/v1/runs?triggered_by={word}")).await.json();
+        assert_eq!(found["items"].as_array().unwrap().len(), 4, "{word}");
+    }
+    assert_eq!(app.get("/api/v1/runs?triggered_by=backfill").await.status, 400);
+}

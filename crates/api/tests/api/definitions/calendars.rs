@@ -245,12 +245,12 @@ async fn changed_calendar_moves_its_jobs() {
         (text.split_once('-').unwrap().1.to_owned(), job["version"].clone())
     };
     app.apply(&manifest("12-25")).await;
-    assert_eq!(next().await, ("12-24T12:00:00Z".to_owned(), json!(1)));
+    assert_eq!(next().await, ("12-24T12:00:00.000000Z".to_owned(), json!(1)));
     assert_eq!(put(&app, HOLIDAYS, &json!({"yearly": ["12-24"]})).await.status, 200);
-    assert_eq!(next().await, ("12-25T12:00:00Z".to_owned(), json!(1)));
+    assert_eq!(next().await, ("12-25T12:00:00.000000Z".to_owned(), json!(1)));
     let results = app.apply(&manifest("12-25")).await;
     assert_eq!(results, ["calendar holidays updated", "task_function f unchanged", "job report unchanged"]);
-    assert_eq!(next().await, ("12-24T12:00:00Z".to_owned(), json!(1)));
+    assert_eq!(next().await, ("12-24T12:00:00.000000Z".to_owned(), json!(1)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

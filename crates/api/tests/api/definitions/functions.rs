@@ -39,18 +39,22 @@ async fn put_function_follows_the_rules_of_apply() {
 async fn placeholders_keep_hidden_values() {
     let app = TestApp::start().await;
     let mut body = function("f");
-    body["handler_config"]["env"] = json!({"REGION": "north", "MODE": "fast"});
+    body["handler_config"]["env"] = json!({"A_TOKEN": "north", "MODE": "fast", "B_KEY": "b"});
     assert_eq!(put(&app, PATH, &[], &body).await.status, 201);
     let shown = app.get(PATH).await;
     let tag = shown.header("etag").unwrap().to_owned();
     let mut edited = body.clone();
     edited["description"] = json!("edited");
     edited["handler_config"] = shown.json()["handler_config"].clone();
-    assert_eq!(edited["handler_config"]["env"], json!({"REGION": "(hidden)", "MODE": "(hidden)"}));
+    assert_eq!(
+        edited["handler_config"]["env"],
+        json!({"A_TOKEN": "(hidden)", "MODE": "fast", "B_KEY": "(hidden)"})
+    );
     edited["handler_config"]["env"]["MODE"] = json!("slow");
+    edited["handler_config"]["env"]["B_KEY"] = json!("c");
     let written = put(&app, PATH, &[("if-match", &tag)], &edited).await;
     assert_eq!((written.status, &written.json()["description"]), (200, &json!("edited")), "{}", written.body);
-    let kept = "SELECT count(*) FROM task_functions WHERE handler_config->'env' = '{\"REGION\": \"north\", \"MODE\": \"slow\"}'";
+    let kept = "SELECT count(*) FROM task_functions WHERE handler_config->'env' = '{\"A_TOKEN\": \"north\", \"MODE\": \"slow\", \"B_KEY\": \"c\"}'";
     assert_eq!(app.fixture.number(kept).await, 1);
     edited["handler_config"]["env"]["OTHER"] = json!("(hidden)");
     let refused = put(&app, PATH, &[], &edited).await;
@@ -60,7 +64,7 @@ async fn placeholders_keep_hidden_values() {
     );
     assert_eq!(app.fixture.number(kept).await, 1);
     let mut new = function("g");
-    new["handler_config"]["env"] = json!({"REGION": "(hidden)"});
+    new["handler_config"]["env"] = json!({"A_TOKEN": "(hidden)"});
     assert_eq!(put(&app, "/api/v1/functions/g", &[], &new).await.status, 422);
 }
 

@@ -32,6 +32,26 @@ async fn queue_with_limits_is_created_and_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn running_runs_are_counted_without_a_limit() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["a", "b"]).await;
+    for job in ["a", "b"] {
+        app.post(&format!("/api/v1/jobs/{job}/trigger"), &json!({})).await;
+    }
+    let running = "
+        INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms)
+            VALUES (md5('w')::uuid, 'host', 'x', 1, 'v', '{default}', 1, 30000);
+        UPDATE job_dispatch d SET status = 'IN_PROGRESS', worker_id = md5('w')::uuid, claimed_at = now(), claim_token = 1,
+                                  claimable_at = NULL, attempt = 1
+            FROM scheduled_jobs j WHERE j.id = d.job_id AND j.name = 'a';
+        INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds)
+            SELECT worker_id, ARRAY[id], '{60}' FROM job_dispatch WHERE status = 'IN_PROGRESS'";
+    app.fixture.sql(running).await;
+    let queue = app.get("/api/v1/queues/default").await.json();
+    assert_eq!((&queue["running"], &queue["waiting"]), (&json!(1), &json!(1)), "{queue}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_queue_change_has_a_new_tag() {
     let app = TestApp::start().await;
     let json = ("content-type", "application/json");

@@ -125,7 +125,7 @@ async fn function_may_only_name_existing_secrets_and_protects_them() {
     app.apply(&manifest).await;
     let shown = app.get("/api/v1/functions").await.json();
     let env = &shown["items"][1]["handler_config"]["env"];
-    assert_eq!((&env["TOKEN"], &env["A"]), (&json!({"secret": "token"}), &json!("(hidden)")));
+    assert_eq!((&env["TOKEN"], &env["A"]), (&json!({"secret": "token"}), &json!("plain")));
 
     let held = app.send(Request::delete(TOKEN)).await;
     assert_eq!((held.status, held.json()["code"].as_str()), (409, Some("in_use")), "{}", held.body);

@@ -26,6 +26,21 @@ async fn job_is_paused_with_reason_and_end() {
     let ends = "SELECT count(*) FROM scheduled_jobs WHERE paused_until BETWEEN now() + interval '119 minutes' AND now() + interval '2 hours'";
     assert_eq!(app.fixture.number(ends).await, 1, "{job}");
     assert_eq!(app.get("/api/v1/jobs/hourly").await.json(), job);
+    let next: chrono::DateTime<chrono::Utc> = job["next_run_at"].as_str().unwrap().parse().unwrap();
+    let until: chrono::DateTime<chrono::Utc> = job["paused_until"].as_str().unwrap().parse().unwrap();
+    let hour = chrono::TimeDelta::hours(1);
+    assert!(until <= next && next < until + hour, "the first fire after the pause: {job}");
+    let listed = app.get("/api/v1/jobs").await.json();
+    assert_eq!(listed["items"][0]["next_run_at"], job["next_run_at"]);
+    let preview = app.get("/api/v1/jobs/hourly/preview?count=3").await.json();
+    let paused: Vec<bool> =
+        preview["fire_times"].as_array().unwrap().iter().map(|fire| fire["is_paused"] == true).collect();
+    assert!(paused.contains(&true) && paused.contains(&false), "{preview}");
+    let warning = preview["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.contains("(disk is full)") && warning.contains("the first fire after the pause is"),
+        "{warning}"
+    );
     let (status, again) =
         switch(&app, "pause", json!({"reason": "disk is full", "until": job["paused_until"]})).await;
     assert_eq!((status, &again["version"]), (200, &json!(2)), "nothing was changed");
@@ -54,6 +69,12 @@ async fn repeated_pause_keeps_its_end() {
     );
     let (_, endless) = switch(&app, "pause", json!({"until": "never"})).await;
     assert_eq!((&endless["pause_reason"], &endless["paused_until"]), (&json!("still full"), &Value::Null));
+    assert_eq!(endless["next_run_at"], Value::Null, "nothing fires before a user resumes it");
+    let preview = app.get("/api/v1/jobs/hourly/preview").await.json();
+    assert!(
+        preview["fire_times"].as_array().unwrap().iter().all(|fire| fire["is_paused"] == true),
+        "{preview}"
+    );
     let answer = app.post("/api/v1/jobs/hourly/pause", &json!({"until": "some day"})).await;
     assert!(answer.status == 422 && answer.body.contains("or `never`"), "{}", answer.body);
 }
@@ -68,6 +89,7 @@ async fn expired_pause_is_not_shown() {
         (&job["is_paused"], &job["pause_reason"], &job["paused_until"]),
         (&json!(false), &Value::Null, &Value::Null)
     );
+    assert!(job["next_run_at"].is_string(), "{job}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,6 +29,42 @@ async fn job_is_created_and_found_by_id_and_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn values_that_apply_are_shown_with_their_origin() {
+    let app = TestApp::start().await;
+    let mut several = function("several");
+    several["retry_policy"] = json!({"max_attempts": 3});
+    several["default_timeout_seconds"] = json!(60);
+    let mut own = manual("own");
+    own["retry_policy"] = json!({"max_attempts": 2});
+    own["timeout_seconds"] = json!(5);
+    own["queue"] = json!("fast");
+    let mut inherits = manual("inherits");
+    inherits["function"] = json!("several");
+    let manifest = json!({
+        "queues": [{"name": "fast"}],
+        "task_functions": [function("f"), several],
+        "jobs": [manual("plain"), own, inherits],
+    });
+    app.apply(&manifest).await;
+    let shown = async |path: &str| {
+        let effective = app.get(path).await.json()["effective"].clone();
+        let of = |field: &str| format!("{} {}", effective[field]["value"], effective[field]["origin"]);
+        ["max_attempts", "timeout_seconds", "queue"].map(of).join(", ").replace('"', "")
+    };
+    for (path, expected) in [
+        ("jobs/plain", "1 installation, 300 function, default function"),
+        ("jobs/own", "2 job, 5 job, fast job"),
+        ("jobs/inherits", "3 function, 60 function, default function"),
+        ("functions/f", "1 installation, 300 function, default function"),
+        ("functions/several", "3 function, 60 function, default function"),
+    ] {
+        assert_eq!(shown(&format!("/api/v1/{path}")).await, expected, "{path}");
+    }
+    let listed = app.get("/api/v1/jobs").await.json();
+    assert_eq!(listed["items"][1], app.get("/api/v1/jobs/own").await.json());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn job_change_is_audited_with_its_request_id() {
     let app = TestApp::start().await;
     app.apply(&json!({"task_functions": [function("f")]})).await;

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 
+use sched_model::domain::attempt::AttemptOutcome;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -141,6 +142,14 @@ async fn health_is_the_worst_of_its_parts() {
         (&json!(7), &json!(1))
     );
     assert!(!json!(well).to_string().contains("secret-host"), "{well:?}");
+    app.fixture.sql("UPDATE scheduler_instances SET failing_tasks = '{notify,retain}'").await;
+    let failing = parts(200, "degraded").await;
+    assert!(
+        failing["leader"]["reason"].as_str().unwrap().contains("keep failing: notify, retain"),
+        "{:?}",
+        failing["leader"]
+    );
+    app.fixture.sql("UPDATE scheduler_instances SET failing_tasks = '{}'").await;
     app.with_jobs(&["a"]).await;
     let hourly =
         json!({"name": "late", "function": "f", "job_type": "interval", "schedule_config": {"hours": 1}});
@@ -161,14 +170,12 @@ async fn metrics_count_jobs_and_runs_by_status() {
     app.send(Request::post("/api/v1/jobs/b/pause")).await;
     app.send(Request::post("/api/v1/jobs/c/disable")).await;
     app.send(Request::delete("/api/v1/jobs/d")).await;
-    let runs = "INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at, completed_at,
-                                               duration_ms, output_bytes, triggered_by, claim_token)
-                SELECT (lpad(to_hex((extract(epoch FROM u.at) * 1000)::bigint), 12, '0') || '7000800000000000000' || u.n)::uuid,
-                       j.tenant_id, j.id, gen_random_uuid(), 1, u.status, u.at, u.at, u.at, u.took, 0, 'scheduler', u.n
-                FROM scheduled_jobs j,
-                     (VALUES (1, 'COMPLETED', now(), 100), (2, 'COMPLETED', now(), 300), (3, 'FAILED', now(), 7), (4, 'CANCELLED', now(), 7),
-                             (5, 'FAILED', now() - interval '2 days', 7)) AS u (n, status, at, took)
-                WHERE j.name = 'a'";
+    let runs = "INSERT INTO attempt_minutes (tenant_id, minute, status, slot, attempts, duration_ms)
+                SELECT t.id, date_trunc('minute', now() - u.age * interval '1 hour'), u.status, u.slot, u.attempts, u.took
+                FROM tenants t,
+                     (VALUES ('COMPLETED', 0, 0, 1, 100), ('COMPLETED', 1, 0, 1, 300), ('FAILED', 0, 0, 1, 7), ('CANCELLED', 0, 0, 1, 7),
+                             ('FAILED', 0, 48, 1, 7)) AS u (status, slot, age, attempts, took)
+                WHERE t.slug = 'default'";
     app.fixture.sql(runs).await;
     let metrics = app.get("/api/v1/metrics").await.json();
     assert_eq!(metrics["runs"], json!({"succeeded": 2, "failed": 1, "cancelled": 1}), "{metrics}");
@@ -265,4 +272,31 @@ async fn leader_is_notified_of_dispatchable_changes() {
         let noted = format!("SELECT count(*) FROM audit_log WHERE action = '{action}'");
         assert_eq!(app.fixture.number(&noted).await, 1);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_shows_its_current_runs() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["nightly", "hourly"]).await;
+    for job in ["nightly", "hourly"] {
+        app.send(Request::post(&format!("/api/v1/jobs/{job}/trigger"))).await;
+    }
+    let worker = app.fixture.worker().await;
+    let mut claimed = app.fixture.claim(worker, 10).await;
+    claimed.sort_by_key(|claimed| claimed.claimed_at);
+    let path = format!("/api/v1/workers/{worker}");
+    let shown = app.get(&path).await.json();
+    let runs: Vec<&str> =
+        shown["runs"].as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap()).collect();
+    let expected: Vec<String> = claimed.iter().map(|claimed| claimed.dispatch_id.to_string()).collect();
+    assert_eq!(runs.len(), 2, "{shown}");
+    assert!(expected.iter().all(|id| runs.contains(&id.as_str())), "{shown}");
+    assert_eq!((&shown["runs"][0]["attempt"], &shown["runs"][0]["queue"]), (&1.into(), &"default".into()));
+
+    app.fixture.finish(&claimed[0], AttemptOutcome::Completed).await;
+    let rest = app.get(&path).await.json();
+    assert_eq!(rest["runs"].as_array().unwrap().len(), 1, "{rest}");
+    assert_eq!(rest["runs"][0]["run_id"], expected[1], "{rest}");
+    let listed = app.get("/api/v1/workers").await.json();
+    assert!(listed["items"][0].get("runs").is_none(), "{listed}");
 }

@@ -119,3 +119,29 @@ async fn leader_with_expired_lease_is_not_shown() {
     let standby = app.get("/api/v1/schedulers").await.json()["items"][1].clone();
     assert_eq!((&standby["is_leader"], &standby["lease_expired_seconds"]), (&json!(false), &Value::Null));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_scheduler_is_offline_and_uncounted() {
+    let app = TestApp::start().await;
+    app.fixture.sql(SCHEDULERS).await;
+    let seen = async || {
+        let schedulers = app.get("/api/v1/schedulers").await.json();
+        let health = app.get("/health/detailed").await.json();
+        let parts = health["components"].as_array().unwrap();
+        let leader = parts.iter().find(|part| part["name"] == "leader").unwrap();
+        (
+            [schedulers["items"][0]["status"].clone(), schedulers["items"][1]["status"].clone()],
+            [
+                app.get("/api/v1/status").await.json()["schedulers"].clone(),
+                leader["details"]["schedulers"].clone(),
+            ],
+        )
+    };
+    assert_eq!(seen().await, ([json!("online"), json!("online")], [json!(2), json!(2)]));
+    // Killed a lease and a second ago.
+    let killed = "UPDATE scheduler_instances SET last_heartbeat = clock_timestamp() - interval '6 seconds' WHERE NOT is_leader";
+    app.fixture.sql(killed).await;
+    assert_eq!(seen().await, ([json!("online"), json!("offline")], [json!(1), json!(1)]));
+    let id = app.fixture.text("SELECT id::text FROM scheduler_instances WHERE NOT is_leader").await;
+    assert_eq!(app.get(&format!("/api/v1/schedulers/{id}")).await.json()["status"], "offline");
+}

@@ -92,6 +92,11 @@ async fn requests_fail_until_the_database_returns() {
     })
     .await;
     assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some("database_unavailable")));
+    assert_eq!(
+        answer.json()["detail"],
+        "the database cannot be reached; retry later",
+        "a read has no effect"
+    );
     assert!(answer.header("retry-after").is_some());
     wait_for("readiness follows", LIMIT, async || {
         let answer = app.get("/health/ready").await;

@@ -1,12 +1,13 @@
 //! Rejections: each is a problem document with status, code and pointer.
 
 use sched_wire::{PROBLEM_JSON, Problem};
+use serde_json::json;
 use test_support::http::Answer;
 use test_support::identity::bearer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::{LIMIT, Request, TestApp, answer};
+use crate::support::{LIMIT, Request, TestApp, answer, send};
 
 const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
 const GOOD: &str = r#"{"name": "a", "function": "f", "job_type": "manual"}"#;
@@ -48,7 +49,7 @@ const CASES: &[Case<'static>] = &[
     ("GET", "/api/v1/jobs?name=a", &[], None, 400, "invalid_parameters", "name"),
     ("GET", "/api/v1/jobs/a?verbose=1", &[], None, 400, "invalid_parameters", "verbose"),
     ("GET", "/api/v1/runs?cursor=a", &[], None, 400, "invalid_parameters", "cursor"),
-    ("GET", "/api/v1/runs?status=WAITING", &[], None, 400, "invalid_parameters", "status"),
+    ("GET", "/api/v1/runs?status=often", &[], None, 400, "invalid_parameters", "status"),
     ("GET", "/api/v1/attempts?run=1", &[], None, 400, "invalid_parameters", "run"),
     ("GET", "/api/v1/status?x=1", &[], None, 400, "invalid_parameters", "x"),
     ("POST", "/api/v1/jobs", JSON, None, 400, "malformed_json", ""),
@@ -192,11 +193,60 @@ async fn too_deep_or_non_utf8_json_is_refused() {
     assert_eq!(flat.status, 422, "{}", flat.body);
 }
 
+/// Their answers have no end.
+const STREAMS: [&str; 2] = ["/api/v1/events/stream", "/ws/events"];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_method_lists_allowed_methods() {
     let app = TestApp::start().await;
     let answer = app.send(Request::put("/api/v1/jobs")).await;
-    assert_eq!(answer.header("allow"), Some("GET, POST"));
+    assert_eq!(answer.header("allow"), Some("GET, HEAD, POST"));
+    for path in STREAMS {
+        let refused = app.send(Request::post(path).headers(&[("authorization", bearer())])).await;
+        assert_eq!(refused.header("allow"), Some("GET"), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn head_answers_like_get_without_body() {
+    let app = TestApp::start().await;
+    for path in [
+        "/",
+        "/api/v1",
+        "/api/v1/openapi.json",
+        "/api/docs",
+        "/api/docs/",
+        "/api/docs/problems",
+        "/api/v1/jobs",
+    ] {
+        let (get, head) = (app.get(path).await, app.send(Request::new("HEAD", path)).await);
+        assert_eq!((head.status, head.body.as_str()), (get.status, ""), "{path}");
+        for header in ["content-type", "content-length", "location"] {
+            assert_eq!(head.header(header), get.header(header), "{path} {header}");
+        }
+    }
+    let missing = app.send(Request::new("HEAD", "/api/v1/jobs/none")).await;
+    assert_eq!(missing.status, 404);
+    for path in STREAMS {
+        let refused = app.send(Request::new("HEAD", path).headers(&[("authorization", bearer())])).await;
+        assert_eq!(refused.status, 405, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn index_lists_the_documentation_for_every_caller() {
+    let app = TestApp::start().await;
+    for path in ["/", "/api/v1"] {
+        let index = send(app.addr, Request::get(path).headers(&[("authorization", "")])).await;
+        assert_eq!(index.status, 200, "{path} {}", index.body);
+        let index = index.json();
+        assert_eq!(index["service"], "sched-api", "{path}");
+        for field in ["documentation", "openapi", "problems"] {
+            let linked = app.get(index[field].as_str().unwrap()).await;
+            assert!(linked.status < 400, "{field}: {}", linked.body);
+        }
+        assert!(index["endpoints"].as_array().unwrap().contains(&json!("/health/detailed")), "{index}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use serde_json::json;
 async fn failing_matches_every_kind_of_failure() {
     let app = TestApp::start().await;
     let runs = ["waiting", "running", "succeeded", "failed", "timed_out", "cancelled", "dead_letter"];
-    let attempts = ["succeeded", "failed", "timed_out", "cancelled", "lost", "released"];
+    let attempts = ["succeeded", "failed", "timed_out", "cancelled", "lost", "released", "expired"];
     let names = [&runs[..], &attempts[4..]].concat();
     app.with_jobs(&names).await;
     for name in names {
@@ -23,11 +23,15 @@ async fn failing_matches_every_kind_of_failure() {
              UPDATE job_dispatch d SET status = s.state, claimable_at = NULL, claimed_at = now(), claim_token = 1, attempt = 1,
                  worker_id = gen_random_uuid(), completed_at = CASE WHEN s.state <> 'IN_PROGRESS' THEN now() END
              FROM jobs s WHERE s.id = d.job_id;
+             INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms)
+             SELECT worker_id, 'h', 'p', 1, '1', '{default}', 1, 30000 FROM job_dispatch WHERE status = 'IN_PROGRESS';
+             INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds)
+             SELECT worker_id, ARRAY[id], '{60}' FROM job_dispatch WHERE status = 'IN_PROGRESS';
              INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
                  completed_at, duration_ms, claim_token, triggered_by)
              SELECT gen_random_uuid(), d.tenant_id, d.job_id, d.id, 1, s.state, d.scheduled_for, now(), now(), 7, 1, 'api'
              FROM (VALUES ('succeeded', 'COMPLETED'), ('failed', 'FAILED'), ('timed_out', 'TIMEOUT'), ('cancelled', 'CANCELLED'),
-                 ('lost', 'LOST'), ('released', 'RELEASED')) AS s (name, state)
+                 ('lost', 'LOST'), ('released', 'RELEASED'), ('expired', 'EXPIRED')) AS s (name, state)
              JOIN scheduled_jobs j USING (name)
              JOIN job_dispatch d ON d.job_id = j.id;",
         )
@@ -49,7 +53,10 @@ async fn failing_matches_every_kind_of_failure() {
         }
         app.fixture.sql(many).await;
     }
-    assert_eq!(listed("attempts?status=failing".into(), "job").await, ["failed", "lost", "timed_out"]);
+    assert_eq!(
+        listed("attempts?status=failing".into(), "job").await,
+        ["expired", "failed", "lost", "timed_out"]
+    );
     for status in attempts {
         assert_eq!(listed(format!("attempts?status={status}"), "job").await, [status]);
     }
@@ -100,7 +107,7 @@ async fn runs_are_filtered_and_sorted() {
         ("function=f".to_owned(), vec!["c", "a"]),
         ("project=p".to_owned(), vec!["c"]),
         (format!("worker={worker}"), vec!["a"]),
-        ("triggered_by=api&status=waiting&sort=created_at".to_owned(), vec!["b", "c"]),
+        ("triggered_by=API&status=Waiting&sort=CREATED_AT".to_owned(), vec!["b", "c"]),
         ("triggered_by=scheduler".to_owned(), vec![]),
         ("function=f&queue=fast&total=true".to_owned(), vec!["c"]),
     ] {
@@ -193,6 +200,49 @@ async fn attempts_are_filtered_by_worker_and_time() {
         [("triggered_by=nobody", 400), ("function=none", 404), ("project=none", 404), ("worker=1", 400)]
     {
         assert_eq!(app.get(&format!("/api/v1/attempts?{filter}")).await.status, status, "{filter}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rare_attempts_are_found_in_sections() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["a"]).await;
+    let (usual, rare) = (uuid::Uuid::from_u128(1), uuid::Uuid::from_u128(2));
+    // The first two attempts are those of the rare worker, and no other one is lost.
+    app.fixture
+        .sql(&format!(
+            "INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
+                 completed_at, duration_ms, claim_token, triggered_by, worker_id)
+             SELECT lpad(to_hex(n), 32, '0')::uuid, j.tenant_id, j.id, gen_random_uuid(), 1,
+                    CASE n WHEN 1 THEN 'LOST' ELSE 'COMPLETED' END, now(), now(), now(), 0, n, 'api',
+                    CASE WHEN n < 3 THEN '{rare}'::uuid ELSE '{usual}'::uuid END
+             FROM scheduled_jobs j, generate_series(1, 9000) AS n WHERE j.name = 'a'"
+        ))
+        .await;
+    let page = async |query: &str| {
+        let page = app.get(&format!("/api/v1/attempts?{query}")).await;
+        assert_eq!(page.status, 200, "{query} {}", page.body);
+        let page = page.json();
+        assert!(page.get("searched_until").is_none(), "{query} {page}");
+        let count = page["items"].as_array().unwrap().len();
+        (count, page["next_cursor"].as_str().map(str::to_owned))
+    };
+    for sort in ["created_at", "-created_at"] {
+        let (count, next) = page(&format!("worker={rare}&sort={sort}")).await;
+        assert_eq!((count, next), (2, None), "{sort}");
+        let first = page(&format!("worker={rare}&sort={sort}&limit=1")).await;
+        let (1, Some(next)) = first else { panic!("{first:?}") };
+        assert_eq!(
+            page(&format!("worker={rare}&sort={sort}&limit=1&cursor={next}")).await,
+            (1, None),
+            "{sort}"
+        );
+        assert_eq!(page(&format!("status=lost&sort={sort}")).await, (1, None), "{sort}");
+        assert_eq!(page(&format!("status=failing&worker={usual}&sort={sort}")).await, (0, None), "{sort}");
+        assert_eq!(page(&format!("status=timed_out&sort={sort}&total=true")).await, (0, None), "{sort}");
+        assert_eq!(page(&format!("triggered_by=scheduler&sort={sort}")).await, (0, None), "{sort}");
+        let (count, next) = page(&format!("status=succeeded&sort={sort}&limit=200")).await;
+        assert!(count == 200 && next.is_some(), "{sort}");
     }
 }
 

@@ -140,12 +140,29 @@ async fn status_names_problems() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn status_names_next_due_jobs() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["manual"]).await;
+    for (name, hours) in [("later", 3), ("soon", 1), ("paused", 1), ("off", 1)] {
+        let job = json!({"name": name, "function": "f", "job_type": "interval", "schedule_config": {"hours": hours}});
+        assert_eq!(app.post("/api/v1/jobs", &job).await.status, 201);
+    }
+    app.send(Request::post("/api/v1/jobs/paused/pause")).await;
+    app.send(Request::post("/api/v1/jobs/off/disable")).await;
+    let status = app.get("/api/v1/status").await.json();
+    let names: Vec<_> =
+        status["next_due"].as_array().unwrap().iter().map(|job| job["name"].clone()).collect();
+    assert_eq!(names, ["soon", "later"], "{status}");
+    assert_eq!(status["next_due"][0]["next_run_at"], status["next_run_at"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn workers_and_schedulers_are_shown() {
     let app = TestApp::start().await;
     app.fixture
         .sql(
-            "INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms)
-             VALUES (gen_random_uuid(), 'here', 'linux x86_64', 42, '1.0', ARRAY['default'], 3, 30000);
+            "INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms, last_heartbeat)
+             VALUES (gen_random_uuid(), 'here', 'linux x86_64', 42, '1.0', ARRAY['default'], 3, 30000, now() - interval '12 seconds');
              INSERT INTO scheduler_instances (id, hostname, pid, version) VALUES (gen_random_uuid(), 'there', 43, '1.0');",
         )
         .await;
@@ -154,6 +171,11 @@ async fn workers_and_schedulers_are_shown() {
         (&workers["items"][0]["hostname"], &workers["items"][0]["queues"]),
         (&json!("here"), &json!(["default"]))
     );
+    let age = workers["items"][0]["heartbeat_age_seconds"].as_u64().unwrap();
+    assert!((12..60).contains(&age), "{age}");
+    let health = app.get("/health/detailed").await.json();
+    let workers = health["components"].as_array().unwrap().iter().find(|part| part["name"] == "workers");
+    assert!(workers.unwrap()["details"]["oldest_heartbeat_seconds"].as_f64() >= Some(12.0), "{health}");
     let schedulers = app.get("/api/v1/schedulers").await.json();
     assert_eq!(
         (&schedulers["items"][0]["pid"], &schedulers["items"][0]["is_leader"]),

@@ -275,8 +275,21 @@ async fn dead_letters_are_settled_by_filter() {
         app.fixture.number("SELECT count(*) FROM audit_log WHERE action LIKE '%dead_letters'").await,
         0
     );
-    let done = many("retry", json!({"job": "a"})).await;
-    let expected = json!({"dry_run": false, "count": 2, "refused": [], "sample": [], "next_cursor": null});
+    let mut done = many("retry", json!({"job": "a"})).await;
+    let retried = done["retried"].take();
+    let new = "SELECT string_agg(l.dispatch_id || '>' || l.retried_as, ' ' ORDER BY l.dispatch_id) FROM dead_letters l
+               WHERE l.retried_as IS NOT NULL";
+    let mut pairs: Vec<String> = retried
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| format!("{}>{}", one["run_id"].as_str().unwrap(), one["retried_as"].as_str().unwrap()))
+        .collect();
+    pairs.sort();
+    assert_eq!(pairs.join(" "), app.fixture.text(new).await);
+    let expected = json!({
+        "dry_run": false, "count": 2, "refused": [], "retried": null, "sample": [], "next_cursor": null,
+    });
     assert_eq!(done, expected);
     let done = many("discard", json!({"all": true, "reason": "known"})).await;
     assert_eq!(done["count"], json!(1));

@@ -106,7 +106,15 @@ fn skip_names_conflicting_runs_and_leader() {
     assert!(skipped(several).contains("of the job were open, when the first came: run "));
 
     let misfire = |next: &str, former_end| Skip {
-        lead: Some(LeadershipGap { next_at: at(next), former_end }),
+        lead: Some(LeadershipGap { next_at: at(next), former_end, lease_expired_at: None }),
+        ..skip("10:00", "10:00", 1, SkipReason::Misfire)
+    };
+    let silent = |expired: &str| Skip {
+        lead: Some(LeadershipGap {
+            next_at: at("10:20"),
+            former_end: Some((at("10:20"), TermEnd::Resigned)),
+            lease_expired_at: Some(at(expired)),
+        }),
         ..skip("10:00", "10:00", 1, SkipReason::Misfire)
     };
     for (skip, told) in [
@@ -127,6 +135,13 @@ fn skip_names_conflicting_runs_and_leader() {
                 "the leader of that time stepped down at 2026-03-02T10:10:00.000Z, and the next began at 2026-03-02T10:20:00.000Z",
             ),
         ),
+        (silent("09:50"), Some("no scheduler led from 2026-03-02T09:50:00.000Z to 2026-03-02T10:20:00.000Z")),
+        (
+            silent("10:01"),
+            Some(
+                "its lease expired at 2026-03-02T10:01:00.000Z, and no scheduler led until 2026-03-02T10:20:00.000Z",
+            ),
+        ),
         (skip("10:00", "10:00", 1, SkipReason::Misfire), None),
     ] {
         let said = skipped(skip);
@@ -134,5 +149,27 @@ fn skip_names_conflicting_runs_and_leader() {
             Some(told) => assert!(said.contains(told), "{said}"),
             None => assert!(!said.contains("led from") && !said.contains("leader"), "{said}"),
         }
+    }
+}
+
+#[test]
+fn misfire_names_the_rule_that_dropped_it() {
+    let sentence = |policy, grace: Option<i32>, seconds: i64| {
+        let mut evidence = evidence();
+        let settings = evidence.versions[0].settings.as_mut().unwrap();
+        (settings.misfire_policy, settings.misfire_grace_seconds) = (policy, grace);
+        let skip = skip("10:00", "10:00", 1, SkipReason::Misfire);
+        evidence.skips = vec![Skip { recorded_at: skip.last + TimeDelta::seconds(seconds), ..skip }];
+        explain(&evidence, at("10:00"), at("10:30")).unwrap().lines[0].sentence()
+    };
+    for (policy, grace, seconds, expected) in [
+        (MisfireKind::Skip, None, 78, "decided 1m18s after its time, and misfire_policy skip catches up no"),
+        (MisfireKind::Skip, Some(10), 11, "decided 11.0s after its time, and misfire_policy skip"),
+        (MisfireKind::FireOnce, None, 300, "misfire_policy fire_once catches up the latest missed fire only"),
+        (MisfireKind::FireAll, None, 300, "fire_all catches up the latest 100 missed fires (misfire_cap)"),
+        (MisfireKind::Skip, None, 60, "more fires were due at once than max_instances (1) allows"),
+    ] {
+        let said = sentence(policy, grace, seconds);
+        assert!(said.contains(expected), "{said}");
     }
 }

@@ -140,7 +140,7 @@ impl Wait {
                 moment(quota.next_at)
             ),
             Self::RunningQuota(quota) => {
-                format!("the tenant may have {} runs at once, and {} run", quota.most, quota.running)
+                format!("the tenant has {} of {} running runs, its quota", quota.running, quota.most)
             }
             Self::Held { until } => format!(
                 "the scheduler holds the job until {}, because of the tenant's quota or an operator",
@@ -223,6 +223,7 @@ fn no_worker(queue: &str, since: Option<DateTime<Utc>>, draining: i64) -> String
     let since = since.map_or_else(String::new, |since| format!(" since {}", moment(since)));
     let draining = match draining {
         0 => String::new(),
+        1 => " (1 finishes its runs and claims nothing new)".to_owned(),
         count => format!(" ({count} finish their runs and claim nothing new)"),
     };
     format!("no living worker serves the queue {queue}{since}{draining}")
@@ -272,6 +273,9 @@ fn queue_rate(queue: &str, rate: &Rate) -> String {
 fn queue_position(queue: &str, ahead: BoundedCount, (workers, slots, busy): (i64, i64, i64)) -> String {
     let place = match ahead {
         BoundedCount { count: 0, is_exact: true } => format!("it is the next of its tenant in queue {queue}"),
+        BoundedCount { count: 1, is_exact: true } => {
+            format!("1 of its tenant is before it in queue {queue}")
+        }
         ahead => format!("{ahead} of its tenant are before it in queue {queue}"),
     };
     match workers {

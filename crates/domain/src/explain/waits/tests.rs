@@ -104,7 +104,7 @@ fn all_blockers_are_reported_in_order() {
                 "no_worker",
                 "no living worker serves the queue io since 2026-03-02T12:05:00.000Z (2 finish their runs and claim nothing new)",
             ),
-            ("quota", "the tenant may have 5 runs at once, and 5 run"),
+            ("quota", "the tenant has 5 of 5 running runs, its quota"),
             ("queue_full", "the queue io is full: 2 of 2 run"),
             (
                 "queue_rate",
@@ -393,4 +393,6 @@ fn next_fire_is_reported_last() {
         told(&due),
         "its fire of 2026-03-02T12:00:00Z is due, and the leader decides about it at its next tick"
     );
+    let paused = JobFacts { is_paused: true, paused_until: Some(at("15:30")), ..job() };
+    assert_eq!(told(&paused), "its next fire time is 2026-03-02T16:00:00Z");
 }

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use url::Url;
 
+#[cfg(test)]
+use super::template::RunContext;
 use super::template::{Form, Template, TemplateValues};
 use super::{FieldError, Mistakes, TextOrSecret};
 use crate::attempt::metric;
@@ -28,6 +30,7 @@ pub const DEFAULT_CONNECT_TIMEOUT_SECONDS: u32 = 10;
 pub const MAX_CONNECT_TIMEOUT_SECONDS: u32 = 120;
 pub const DEFAULT_RETRY_AFTER_MAX_SECONDS: u32 = 3_600;
 pub const RETRY_AFTER_MAX_SECONDS_LIMIT: u32 = 86_400;
+pub const MAX_TIMEOUT_BUFFER_SECONDS: u32 = 3_600;
 /// Larger bodies belong into the arguments.
 const MAX_BODY_BYTES: usize = 256 * 1024;
 const MAX_POINTER_BYTES: usize = 512;
@@ -37,7 +40,7 @@ const MAX_POINTER_BYTES: usize = 512;
 pub struct HttpConfig {
     #[serde(default)]
     pub method: HttpMethod,
-    /// A template in its path and query.
+    /// A template in its host, path and query.
     pub url: String,
     /// Templates, or secrets by their names.
     #[serde(default)]
@@ -54,6 +57,12 @@ pub struct HttpConfig {
     pub max_response_chars: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
+    /// JSON pointer to the text of an error in an unexpected response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Time that the limit announced to the server is shorter than the time-out of the attempt.
+    #[serde(default)]
+    pub timeout_buffer_seconds: u32,
     /// JSON pointers to numbers, by the name of the metric.
     #[serde(default)]
     pub metrics: BTreeMap<String, String>,
@@ -198,10 +207,10 @@ impl HttpConfig {
         if self.expect_status.is_empty() {
             mistakes.add("expect_status", "must name at least one status, else no run could succeed");
         }
-        if let Some(pointer) = &self.result
-            && !is_pointer(pointer)
-        {
-            mistakes.add("result", NO_POINTER);
+        for (field, pointer) in [("result", &self.result), ("error", &self.error)] {
+            if pointer.as_deref().is_some_and(|pointer| !is_pointer(pointer)) {
+                mistakes.add(field, NO_POINTER);
+            }
         }
         if self.metrics.len() > metric::MOST {
             mistakes.add("metrics", format!("must be at most {}", metric::MOST));
@@ -225,6 +234,7 @@ impl HttpConfig {
         range("connect_timeout_seconds", self.connect_timeout_seconds, 1, MAX_CONNECT_TIMEOUT_SECONDS);
         range("max_response_chars", self.max_response_chars, 0, MAX_RESPONSE_CHARS_LIMIT);
         range("retry_after_max_seconds", self.retry_after_max_seconds, 0, RETRY_AFTER_MAX_SECONDS_LIMIT);
+        range("timeout_buffer_seconds", self.timeout_buffer_seconds, 0, MAX_TIMEOUT_BUFFER_SECONDS);
         range("circuit_breaker.failures", self.circuit_breaker.failures, 0, 1_000);
         range("circuit_breaker.cooldown_seconds", self.circuit_breaker.cooldown_seconds, 1, 3_600);
     }
@@ -251,6 +261,18 @@ impl HttpConfig {
     #[must_use]
     pub fn picks(&self) -> bool {
         self.result.is_some() || !self.metrics.is_empty()
+    }
+
+    /// Whether the worker reads more of an unexpected response than it stores.
+    #[must_use]
+    pub fn picks_error(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Whether the arguments of the run choose the host.
+    #[must_use]
+    pub fn has_variable_host(&self) -> bool {
+        target::Target::parse(&self.url).is_ok_and(|target| target.has_variable_host())
     }
 
     #[must_use]

@@ -19,6 +19,9 @@ pub struct NativeConfig {
     /// Names of the secrets the function may read.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub secrets: BTreeSet<String>,
+    /// Whether the claim reads the details of each run for the function.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub context: bool,
     /// From the cancellation of its token to the drop of its future.
     #[serde(default = "default_grace_seconds")]
     pub grace_seconds: u32,
@@ -93,7 +96,7 @@ mod tests {
     fn a_name_is_enough() {
         let config = NativeConfig::parse(json!({"handler": "billing::invoice"})).unwrap();
         assert_eq!((config.grace_seconds, config.max_output_bytes), (10, 262_144));
-        assert!(config.secrets.is_empty());
+        assert!(config.secrets.is_empty() && !config.context);
     }
 
     #[test]

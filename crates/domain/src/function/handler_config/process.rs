@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub use self::environment::inheritance_refusal;
 use self::environment::refusal;
+pub use self::environment::{inheritance_refusal, may_be_secret};
 use super::confinement::{ResourceLimits, RunAs};
 use super::{FieldError, Mistakes, TextOrSecret};
 use crate::secret::check_secret_name;

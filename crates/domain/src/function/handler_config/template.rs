@@ -5,13 +5,22 @@
 //! is escaped for its context (a URL, a JSON string, a JSON value). A general engine escapes a
 //! whole document alike, so a value could break out of its context. Pure.
 
+mod context;
+mod upstream;
+
 use serde_json::Value;
+
+use self::context::ContextName;
+pub use self::context::RunContext;
+pub use self::upstream::UpstreamValues;
+use self::upstream::{UPSTREAM_NAMES, UpstreamName, at_path, is_step};
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
 const LITERAL_OPEN: &str = "'{{'";
 
-const NAMES: &str = "args, args.<path>, job.name, run.id, attempt, fire_time, idempotency_key";
+const NAMES: &str = "args, args.<path>, job.name, run.id, attempt, attempt.id, fire_time, idempotency_key, timeout_seconds, \
+                     tenant.id, tenant.slug, project.id, project.name, queue, trigger, trigger.user, schedule";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
@@ -24,6 +33,7 @@ enum Piece {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Name {
+    Upstream(UpstreamName),
     /// Path of an argument; empty for all of them.
     Args(Vec<String>),
     Job,
@@ -31,10 +41,13 @@ enum Name {
     Attempt,
     FireTime,
     IdempotencyKey,
+    Context(ContextName),
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct TemplateValues<'a> {
+    /// A missing value is an empty text, or `null` as a whole JSON value.
+    pub upstream: Option<UpstreamValues<'a>>,
     pub args: &'a Value,
     pub job_name: &'a str,
     pub run_id: &'a str,
@@ -42,6 +55,7 @@ pub struct TemplateValues<'a> {
     /// RFC 3339 in UTC.
     pub fire_time: &'a str,
     pub idempotency_key: &'a str,
+    pub context: RunContext<'a>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +72,7 @@ pub enum Form {
 pub enum TemplateError {
     #[error("has {OPEN} without {CLOSE}; a literal {OPEN} is written {OPEN}{LITERAL_OPEN}{CLOSE}")]
     Unclosed,
-    #[error("has no value named {name:?}; there are {NAMES}")]
+    #[error("has no value named {name:?}; there are {NAMES}, {UPSTREAM_NAMES}")]
     Unknown { name: String },
 }
 
@@ -160,6 +174,9 @@ fn push_text(pieces: &mut Vec<Piece>, text: &str) {
 }
 
 fn name(text: &str) -> Result<Name, TemplateError> {
+    if let Some(name) = text.strip_prefix("upstream.").and_then(UpstreamName::parse) {
+        return Ok(Name::Upstream(name));
+    }
     match text {
         "args" => Ok(Name::Args(Vec::new())),
         "job.name" => Ok(Name::Job),
@@ -168,6 +185,9 @@ fn name(text: &str) -> Result<Name, TemplateError> {
         "fire_time" => Ok(Name::FireTime),
         "idempotency_key" => Ok(Name::IdempotencyKey),
         _ => {
+            if let Some(name) = ContextName::parse(text) {
+                return Ok(Name::Context(name));
+            }
             let path: Option<Vec<String>> =
                 text.strip_prefix("args.").map(|path| path.split('.').map(str::to_owned).collect());
             match path {
@@ -176,10 +196,6 @@ fn name(text: &str) -> Result<Name, TemplateError> {
             }
         }
     }
-}
-
-fn is_step(step: &str) -> bool {
-    !step.is_empty() && !step.chars().any(|c| c.is_whitespace() || c.is_control() || "{}'\"".contains(c))
 }
 
 /// Inside or outside of a string.
@@ -209,18 +225,21 @@ fn write(
     is_whole: bool,
 ) -> Result<String, MissingValue> {
     let value = match name {
+        Name::Upstream(name) => values.upstream.map(|upstream| upstream.value(name)).unwrap_or_default(),
         Name::Args(path) => argument(values.args, path)?.clone(),
         Name::Job => values.job_name.into(),
         Name::RunId => values.run_id.into(),
         Name::Attempt => values.attempt.into(),
         Name::FireTime => values.fire_time.into(),
         Name::IdempotencyKey => values.idempotency_key.into(),
+        Name::Context(name) => values.context.value(*name),
     };
     if is_whole {
         return Ok(value.to_string());
     }
     let text = match (value, name) {
         (Value::Null, Name::Args(path)) => return Err(MissingValue::Null { path: shown(path) }),
+        (Value::Null, _) => String::new(),
         (Value::String(text), _) => text,
         (other, _) => other.to_string(),
     };
@@ -233,11 +252,7 @@ fn write(
 }
 
 fn argument<'a>(args: &'a Value, path: &[String]) -> Result<&'a Value, MissingValue> {
-    let step = |value: &'a Value, step: &String| match value {
-        Value::Array(items) => step.parse::<usize>().ok().and_then(|position| items.get(position)),
-        other => other.get(step),
-    };
-    path.iter().try_fold(args, step).ok_or_else(|| MissingValue::Absent { path: shown(path) })
+    at_path(args, path).ok_or_else(|| MissingValue::Absent { path: shown(path) })
 }
 
 fn shown(path: &[String]) -> String {
@@ -284,12 +299,22 @@ mod tests {
 
     fn render(template: &str, args: &Value, form: Form) -> Result<String, MissingValue> {
         let values = TemplateValues {
+            upstream: None,
             args,
             job_name: "nightly",
             run_id: "d-1",
             attempt: 2,
             fire_time: "2026-11-21T04:05:06Z",
             idempotency_key: "k-1",
+            context: RunContext {
+                attempt_id: "a-1",
+                timeout_seconds: 55,
+                tenant_slug: Some("acme"),
+                queue: Some("mail"),
+                trigger: "manual",
+                trigger_user: Some("ann"),
+                ..RunContext::default()
+            },
         };
         Template::parse(template).unwrap().render(&values, form)
     }
@@ -306,6 +331,8 @@ mod tests {
                 "nightly d-1 2 2026-11-21T04:05:06Z k-1",
             ),
             ("{{args.a.b}}", r#"[10,{"c":"deep"}]"#),
+            ("{{attempt.id}} {{timeout_seconds}} {{tenant.slug}} {{queue}}", "a-1 55 acme mail"),
+            ("{{trigger}} {{trigger.user}} [{{project.name}}{{project.id}}{{schedule}}]", "manual ann []"),
             ("{{'{{'}}args}} }}", "{{args}} }}"),
         ];
         for (template, expected) in table {
@@ -329,9 +356,9 @@ mod tests {
     #[test]
     fn whole_json_values_keep_their_type_and_strings_take_their_text() {
         let args = json!({"n": 1, "null": null, "list": [1], "obj": {"a": "\""}});
-        let template = r#"[{{args.n}}, {{args.null}}, {{args.list}}, "{{args.obj}}", "\"{{args.n}}"]"#;
+        let template = r#"[{{args.n}}, {{args.null}}, {{args.list}}, "{{args.obj}}", "\"{{args.n}}", {{timeout_seconds}}, {{schedule}}]"#;
         let read: Value = serde_json::from_str(&render(template, &args, Form::Json).unwrap()).unwrap();
-        assert_eq!(read, json!([1, null, [1], "{\"a\":\"\\\"\"}", "\"1"]));
+        assert_eq!(read, json!([1, null, [1], "{\"a\":\"\\\"\"}", "\"1", 55, null]));
     }
 
     #[test]

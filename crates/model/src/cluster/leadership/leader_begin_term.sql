@@ -5,8 +5,8 @@ WITH taken AS (
     WHERE id = $1 AND NOT is_leader
     RETURNING id, hostname, pid, term, leader_since
 ), begun AS (
-    INSERT INTO leader_terms (term, instance_id, hostname, pid, started_at)
-    SELECT term, id, hostname, pid, leader_since FROM taken
+    INSERT INTO leader_terms (term, instance_id, hostname, pid, started_at, lease_ms)
+    SELECT term, id, hostname, pid, leader_since, $2 FROM taken
     RETURNING term, hostname, pid
 )
 SELECT b.term, b.hostname, b.pid, former.term, former.end_reason

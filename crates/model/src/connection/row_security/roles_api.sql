@@ -15,7 +15,7 @@ SELECT session_user::text,
        (SELECT string_agg(DISTINCT o.rolname, ', ')
         FROM pg_roles o
         WHERE pg_has_role(r.oid, o.oid, 'MEMBER') AND o.oid <> r.oid
-          AND (o.rolname = 'sched_daemon' OR o.rolsuper OR o.rolbypassrls OR o.oid IN (SELECT t.relowner FROM tables t))),
+          AND (o.rolname IN ('sched_daemon', 'sched_worker') OR o.rolsuper OR o.rolbypassrls OR o.oid IN (SELECT t.relowner FROM tables t))),
        (SELECT string_agg(t.relation, ', ' ORDER BY t.relation) FROM tables t WHERE t.relowner = r.oid),
        (SELECT string_agg(t.relation, ', ' ORDER BY t.relation) FROM tables t WHERE NOT (t.relrowsecurity AND t.relforcerowsecurity))
 FROM (SELECT $1::text AS name) AS input

@@ -1,5 +1,5 @@
--- Running runs are counted only for a limit that needs them, once for all queues. Waiting runs are
--- counted up to a bound, so that a queue with millions costs no more than one with thousands;
+-- Running runs are counted from the claims, once for all queues. Waiting runs are counted up to a
+-- bound, so that a queue with millions costs no more than one with thousands;
 -- queued runs are counted by their jobs. A skip scan over priorities finds the oldest run, as in
 -- claims.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::text AS after, $3::text AS only, $4::text AS prefix, $5::boolean AS paused),
@@ -16,8 +16,7 @@ running AS MATERIALIZED (
     FROM worker_claims c
     CROSS JOIN LATERAL unnest(c.dispatch_ids) AS i (id)
     JOIN job_dispatch d ON d.id = i.id AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS'
-    WHERE EXISTS (SELECT 1 FROM page q WHERE q.max_running IS NOT NULL)
-      AND (d.tenant_id, d.queue) IN (SELECT q.tenant_id, q.name FROM page q WHERE q.max_running IS NOT NULL)
+    WHERE (d.tenant_id, d.queue) IN (SELECT q.tenant_id, q.name FROM page q)
     GROUP BY d.tenant_id, d.queue
 ),
 in_line AS MATERIALIZED (
@@ -29,7 +28,7 @@ in_line AS MATERIALIZED (
 )
 SELECT q.name, q.description, q.is_paused, q.pause_reason, q.max_running, q.rate_limit_count, q.rate_limit_period_seconds,
        q.default_priority, q.created_at, q.updated_at,
-       CASE WHEN q.max_running IS NOT NULL THEN coalesce(r.count, 0) END,
+       coalesce(r.count, 0),
        CASE WHEN q.rate_limit_count IS NOT NULL THEN
            (SELECT coalesce(sum(e.claimed), 0)
             FROM queue_usage u

@@ -2,6 +2,7 @@
 
 use super::super::cancellations::{self, MakeRoom};
 use super::super::insert::{self, NewDispatch};
+use crate::jobs::{self, Quarantine};
 use crate::{Conn, DbError, DbResult, dispatching::overlap_queue};
 use chrono::{DateTime, Utc};
 use diesel::sql_types::{Array, BigInt, Bool, Int4, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -56,7 +57,7 @@ pub struct CursorMove {
     pub from: DateTime<Utc>,
     /// The new value of the cursor; `None` if the job will not fire again.
     pub to: Option<DateTime<Utc>>,
-    /// The reason to disable the job; `None` leaves the job enabled.
+    /// The reason to disable the job, with a version and an event; `None` leaves the job enabled.
     pub disable: Option<String>,
     /// Version of the zone tables from which `to` was computed.
     pub tzdata_version: Option<&'static str>,
@@ -99,7 +100,6 @@ statement! {
         from: &'a [DateTime<Utc>] as Array<Timestamptz>,
         to: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
         dispatched: &'a [i32] as Array<Int4>,
-        disable: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         tzdata: &'a [Option<&'static str>] as Array<Nullable<Text>>,
         settled: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
         in_line: &'a [i32] as Array<Int4>,
@@ -133,6 +133,7 @@ pub async fn write(conn: &mut Conn, instance: InstanceId, term: Term, batch: &Ba
             reason: format!("{} of {} were unchanged since the tick read them", moved, batch.cursors.len()),
         });
     }
+    quarantine(conn, &batch.cursors).await?;
     let with_room: Vec<(TenantId, JobId)> =
         batch.rooms.iter().map(|room| (room.tenant_id, room.job_id)).collect();
     overlap_queue::release(conn, &with_room).await?;
@@ -144,6 +145,15 @@ pub async fn write(conn: &mut Conn, instance: InstanceId, term: Term, batch: &Ba
         skipped: batch.skips.len(),
         cancelled_on,
     })
+}
+
+/// Disables the jobs of the moves with a reason; sends no query without any.
+async fn quarantine(conn: &mut Conn, moves: &[CursorMove]) -> DbResult<()> {
+    let disabled = moves.iter().filter_map(|m| {
+        let reason = m.disable.as_deref()?;
+        Some(Quarantine { tenant: m.tenant_id, job: m.job_id, reason, at: m.settled_until })
+    });
+    jobs::quarantine(conn, &disabled.collect::<Vec<_>>()).await
 }
 
 async fn hold_back(conn: &mut Conn, holds: &[Hold]) -> DbResult<()> {
@@ -201,7 +211,6 @@ async fn move_cursors(
         from: &moves.iter().map(|m| m.from).collect::<Vec<_>>(),
         to: &moves.iter().map(|m| m.to).collect::<Vec<_>>(),
         dispatched: &moves.iter().map(|m| count(m).0).collect::<Vec<_>>(),
-        disable: &moves.iter().map(|m| m.disable.as_deref()).collect::<Vec<_>>(),
         tzdata: &moves.iter().map(|m| m.tzdata_version).collect::<Vec<_>>(),
         settled: &moves.iter().map(|m| m.settled_until).collect::<Vec<_>>(),
         in_line: &moves.iter().map(|m| count(m).1).collect::<Vec<_>>(),

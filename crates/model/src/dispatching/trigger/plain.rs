@@ -26,6 +26,7 @@ pub(super) async fn trigger(
         ids: &names.ids,
         names: &names.names,
         args: &column(orders, |order| order.args),
+        sources: &column(orders, |order| order.triggered_by),
         users: &column(orders, |order| order.user),
         traceparents: &column(orders, |order| order.traceparent),
         actors: &column(orders, |order| order.actor),

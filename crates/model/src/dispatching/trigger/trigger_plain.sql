@@ -22,9 +22,9 @@ asked AS MATERIALIZED (
     ) AS job_id
     FROM input i
     CROSS JOIN unnest($3::uuid[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::text[],
-                      $9::text[], $10::text[])
-        WITH ORDINALITY AS u (id, name, args, triggered_by_user, traceparent, actor, request_id,
-                              address, place)
+                      $9::text[], $10::text[], $11::text[])
+        WITH ORDINALITY AS u (id, name, args, triggered_by, triggered_by_user, traceparent, actor,
+                              request_id, address, place)
 ),
 locked AS MATERIALIZED (
     SELECT j.id, j.task_function_id, j.queue, j.priority, j.start_within_seconds, j.version,
@@ -40,8 +40,7 @@ locked AS MATERIALIZED (
 new AS MATERIALIZED (
     SELECT n.*, n.id AS trigger_id, n.scheduled_for AS available_at, false AS is_queued,
            n.scheduled_for + n.start_within_seconds * interval '1 second' AS expires_at,
-           false AS is_catch_up, NULL::timestamptz AS follows, 'api' AS triggered_by,
-           NULL::uuid AS retry_of, NULL::text AS idempotency_key,
+           false AS is_catch_up, NULL::timestamptz AS follows, NULL::uuid AS retry_of, NULL::text AS idempotency_key,
            NULL::uuid AS scheduler_instance_id, NULL::bigint AS term
     FROM (
         -- A UUID of version 7: its first 48 bits are the milliseconds of scheduled_for.
@@ -59,7 +58,7 @@ new AS MATERIALIZED (
                    -- As text, because jsonb takes 1 and 1.0 for equal.
                    CASE WHEN a.args::text <> l.task_args::text THEN a.args
                         ELSE l.unstored_args END AS args,
-                   a.triggered_by_user, a.traceparent, a.actor, a.request_id, a.address
+                   a.triggered_by, a.triggered_by_user, a.traceparent, a.actor, a.request_id, a.address
             FROM input i
             JOIN tenants t ON t.id = i.tenant_id
             CROSS JOIN asked a

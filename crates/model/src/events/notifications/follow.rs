@@ -14,6 +14,7 @@
 //!   itself.
 
 mod cleanup;
+mod evidence;
 mod sending;
 
 use chrono::{DateTime, Utc};
@@ -32,7 +33,9 @@ use crate::schema::notification_cursor;
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::built_in;
 use sched_domain::ids::{DEFAULT_TENANT, TenantId, time_ordered};
-use sched_domain::notification::{Hold, HoldKey, Holding, MessageKind, RuleMatch};
+use sched_domain::notification::{Hold, HoldKey, Holding, MessageKind, RuleMatch, published};
+
+use self::evidence::Evidence;
 
 pub use self::cleanup::{CleanupResult, end_stale, prune};
 
@@ -86,9 +89,18 @@ pub struct StepResult {
     pub is_anew: bool,
 }
 
+#[derive(Debug, Clone, Copy)]
+pub struct StepSettings<'a> {
+    pub limits: Limits,
+    /// Transactions that do not block the stream.
+    pub ignored: &'a [i64],
+    /// Public URL of the API, for the URLs of runs.
+    pub public_url: Option<&'a str>,
+}
+
 /// One step: a section of the stream, and a page of deliveries. Call it in a fenced transaction.
-/// Transactions in `ignored` do not block the stream.
-pub async fn step(conn: &mut Conn, work: Work, ignored: &[i64], limits: Limits) -> DbResult<StepResult> {
+pub async fn step(conn: &mut Conn, work: Work, settings: StepSettings<'_>) -> DbResult<StepResult> {
+    let StepSettings { limits, ignored, public_url } = settings;
     let mut done = StepResult::default();
     let cursor = lock_cursor(conn).await?;
     let needs_stream = work.has_rules || work.has_sending;
@@ -113,7 +125,7 @@ pub async fn step(conn: &mut Conn, work: Work, ignored: &[i64], limits: Limits) 
             note_fates(conn, cursor.key, upto).await?;
         }
         let now = database_clock::now(conn).await?;
-        (done.deliveries, done.held_back) = deliver(conn, stretch.matches, now).await?;
+        (done.deliveries, done.held_back) = deliver(conn, stretch.matches, now, public_url).await?;
         move_to(conn, stretch.server, upto).await?;
     }
     if work.has_waiting || done.deliveries > 0 {
@@ -245,7 +257,12 @@ statement! {
 
 /// Writes the deliveries of a section; returns their number, and the number of events that are only
 /// counted.
-async fn deliver(conn: &mut Conn, matches: Vec<Match>, now: DateTime<Utc>) -> DbResult<(usize, usize)> {
+async fn deliver(
+    conn: &mut Conn,
+    matches: Vec<Match>,
+    now: DateTime<Utc>,
+    public_url: Option<&str>,
+) -> DbResult<(usize, usize)> {
     if matches.is_empty() {
         return Ok((0, 0));
     }
@@ -259,14 +276,15 @@ async fn deliver(conn: &mut Conn, matches: Vec<Match>, now: DateTime<Utc>) -> Db
             Some((found, time_ordered(now), held_back))
         })
         .collect();
+    let evidence = Evidence::read(conn, deliveries.iter().map(|(found, ..)| found), public_url).await?;
     let body = |(found, id, held_back): &(Match, Uuid, i32)| {
-        let mut body = found.body.clone();
-        if let Value::Object(fields) = &mut body {
-            fields.insert("id".to_owned(), json!(id));
-            fields.insert("rule".to_owned(), json!(found.rule.1));
-            fields.insert("held_back".to_owned(), json!(held_back));
-        }
-        body
+        let Value::Object(stored) = found.body.clone() else { return found.body.clone() };
+        let mut fields = published(stored);
+        fields.insert("id".to_owned(), json!(id));
+        fields.insert("rule".to_owned(), json!(found.rule.1));
+        fields.insert("held_back".to_owned(), json!(held_back));
+        evidence.add(&mut fields);
+        Value::Object(fields)
     };
     let deliver = Deliver {
         tenants: &column(&deliveries, |one| one.0.tenant),

@@ -62,7 +62,7 @@ matched AS (
                       ORDER BY l.id DESC LIMIT 100)) AS h
                LEFT JOIN job_dispatch d ON d.id = h.dispatch_id
                WHERE h.completed_at <= w.created_at AND h.dispatch_id IS DISTINCT FROM w.dispatch_id
-                 AND h.status NOT IN ('RELEASED', 'CANCELLED')
+                 AND h.status NOT IN ('RELEASED', 'CANCELLED', 'EXPIRED')
                  AND (d.id IS NULL OR (d.attempt = h.attempt AND d.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'DEAD_LETTER')))
                ORDER BY h.completed_at DESC
                LIMIT 1)
@@ -73,7 +73,7 @@ matched AS (
 told AS (
     SELECT m.*, jsonb_strip_nulls(jsonb_build_object(
                'type', m.told_as, 'at', m.created_at, 'tenant', m.tenant_slug, 'project', p.name, 'project_id', p.id,
-               'job', m.job_name, 'job_id', m.job_id, 'dispatch_id', m.dispatch_id, 'fire_time', coalesce(m.scheduled_for, (m.payload ->> 'first_fire_at')::timestamptz),
+               'job', m.job_name, 'job_id', m.job_id, 'run_id', m.dispatch_id, 'attempt_id', m.payload -> 'execution_id', 'fire_time', coalesce(m.scheduled_for, (m.payload ->> 'first_fire_at')::timestamptz),
                'attempt', m.payload -> 'attempt',
                'status', coalesce(m.payload ->> 'dispatch_status', CASE WHEN m.kind = 'missed' AND m.dispatch_id IS NOT NULL THEN 'FAILED' END),
                'error_class', m.payload ->> 'error_class', 'error', left(coalesce(m.payload ->> 'error', m.payload ->> 'reason'), 1000),

@@ -1,13 +1,13 @@
 -- Ranges are disjoint: of those that begin before the window, only the latest can reach into it.
--- For misfires before the term of the scheduler that recorded them: how that term, or the last one
--- before it, ended, and when the next one began.
+-- For misfires: how the term of that time, or the last one before it, ended, and when the next one
+-- began. A leader may record a misfire although its lease had expired before.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::timestamptz AS from_at, $4::timestamptz AS to_at)
 SELECT s.first_fire_at, s.last_fire_at, s.fire_count, s.is_count_exact, s.reason, s.detail, s.recorded_at, s.term,
-       n.started_at, f.ended_at, f.end_reason
+       n.started_at, f.ended_at, f.end_reason, f.lease_expired_at
 FROM input i
 JOIN skipped_fires s ON s.tenant_id = i.tenant_id AND s.job_id = i.job_id
 LEFT JOIN LATERAL (
-    SELECT t.term, t.ended_at, t.end_reason
+    SELECT t.term, t.ended_at, t.end_reason, t.lease_expired_at
     FROM leader_terms t
     WHERE s.reason = 'misfire' AND t.term <= s.term AND t.started_at <= s.first_fire_at
     ORDER BY t.term DESC
@@ -16,7 +16,8 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT t.started_at
     FROM leader_terms t
-    WHERE s.reason = 'misfire' AND t.term <= s.term AND t.term > coalesce(f.term, 0)
+    WHERE s.reason = 'misfire' AND t.term > coalesce(f.term, 0)
+      AND (t.term <= s.term OR (f.lease_expired_at <= s.recorded_at) IS TRUE)
     ORDER BY t.term
     LIMIT 1
 ) AS n ON true

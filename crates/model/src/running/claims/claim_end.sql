@@ -23,7 +23,7 @@ claimed AS (
     WHERE d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'
     RETURNING d.id, d.tenant_id, d.job_id, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.scheduled_for, d.created_at,
               d.available_at, d.claimed_at, d.priority, d.queue, d.triggered_by, d.is_catch_up, d.job_version, d.args,
-              d.traceparent
+              d.traceparent, d.triggered_by_user
 ),
 -- Job and function are read once: the result contains them, and worker_claims stores the time
 -- limit.
@@ -31,6 +31,12 @@ described AS (
     SELECT c.*, j.project_id, j.scope = 'backup_infrastructure' AS is_apart, j.name AS job_name, f.handler_type, f.handler_config,
            coalesce(j.timeout_seconds, f.default_timeout_seconds) AS timeout_seconds,
            coalesce(j.retry_policy, f.retry_policy) AS retry_policy,
+           -- Two lookups by key, only for handlers that need them: a native function requests them in
+           -- its configuration.
+           CASE WHEN f.handler_type <> 'native' OR f.handler_config -> 'context' = 'true' THEN jsonb_build_object(
+               'tenant', (SELECT t.slug FROM tenants t WHERE t.id = c.tenant_id),
+               'project', (SELECT p.name FROM projects p WHERE p.tenant_id = j.tenant_id AND p.id = j.project_id),
+               'queue', c.queue, 'user', c.triggered_by_user, 'schedule_config', j.schedule_config) END AS details,
            -- Changed arguments of a job always have a new version.
            coalesce(c.args, CASE WHEN j.version = c.job_version THEN j.task_args END,
                     (SELECT v.settings -> 'task_args' FROM scheduled_job_versions v
@@ -72,7 +78,7 @@ renewed AS (
 -- At least one row: the result contains what the head found even if it took nothing.
 SELECT noted.id, c.id, c.tenant_id, c.job_id, c.project_id, c.is_apart, c.job_name, c.claim_token, c.attempt, c.retry_count, c.lost_count,
        c.scheduled_for, c.created_at, c.available_at, c.claimed_at, c.triggered_by, c.is_catch_up,
-       c.run_args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy,
+       c.run_args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy, c.details,
        -- If a tenant has a quota, the end of the attempt makes room in any of its queues.
        CASE WHEN c.tenant_id = ANY (answer.tenants_with_quota) THEN '' WHEN answer.tenants_with_quota IS NOT NULL THEN c.queue END,
        answer.shared_by, answer.last, answer.has_limited, answer.room_in_ms, answer.next_claimable_ms, EXISTS (SELECT 1 FROM renewed)

@@ -8,7 +8,7 @@ WITH late AS MATERIALIZED (
     LIMIT $1
 ),
 jobs AS MATERIALIZED (
-    SELECT j.tenant_id, j.id, j.project_id, j.name, j.start_within_seconds
+    SELECT j.tenant_id, j.id, j.project_id, j.name, j.scope
     FROM scheduled_jobs j
     WHERE (j.tenant_id, j.id) IN (SELECT l.tenant_id, l.job_id FROM late l)
     ORDER BY j.tenant_id, j.id
@@ -33,7 +33,41 @@ expired AS (
                  ELSE ', which no living worker serves' END)
     FROM held h
     WHERE d.id = h.id AND d.status = 'PENDING' AND d.attempt = d.unstarted_count
-    RETURNING d.id, d.tenant_id, d.job_id, d.queue, d.scheduled_for, d.available_at, d.expires_at, d.error_message, d.completed_at, h.is_in_line
+    RETURNING d.id, d.tenant_id, d.job_id, d.queue, d.scheduled_for, d.available_at, d.expires_at, d.error_message, d.completed_at, h.is_in_line,
+              d.attempt, d.triggered_by
+),
+-- The history has a row of the failure. Its id has the time of the expiry and the rest of the id of
+-- the run, which expires once.
+record AS (
+    SELECT (lpad(to_hex(floor(extract(epoch FROM e.completed_at) * 1000)::bigint), 12, '0') || right(replace(e.id::text, '-', ''), 20))::uuid AS id,
+           e.tenant_id, j.project_id, e.job_id, e.id AS dispatch_id, e.attempt + 1 AS attempt, 'EXPIRED' AS status, e.scheduled_for,
+           e.completed_at AS started_at, e.completed_at, 0 AS duration_ms, 'expired' AS error_class, e.error_message,
+           nextval('claim_token_seq') AS claim_token, e.triggered_by, j.scope
+    FROM expired e
+    JOIN jobs j ON j.tenant_id = e.tenant_id AND j.id = e.job_id
+),
+kept AS (
+    INSERT INTO job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at, completed_at,
+                                   duration_ms, error_class, error_message, claim_token, triggered_by)
+    SELECT id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at, completed_at, duration_ms, error_class,
+           error_message, claim_token, triggered_by
+    FROM record WHERE scope <> 'backup_infrastructure'
+),
+kept_apart AS (
+    INSERT INTO maintenance.job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
+                                               completed_at, duration_ms, error_class, error_message, claim_token, triggered_by)
+    SELECT id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at, completed_at, duration_ms, error_class,
+           error_message, claim_token, triggered_by
+    FROM record WHERE scope = 'backup_infrastructure'
+),
+-- The totals by minute. A count locks its minutes before jobs, but none with this status.
+minutes AS (
+    INSERT INTO attempt_minutes AS m (tenant_id, minute, status, slot, attempts, duration_ms)
+    SELECT r.tenant_id, date_trunc('minute', r.started_at), r.status, 0, count(*), 0
+    FROM record r
+    GROUP BY r.tenant_id, date_trunc('minute', r.started_at), r.status
+    ORDER BY r.tenant_id, date_trunc('minute', r.started_at)
+    ON CONFLICT (tenant_id, minute, status, slot) DO UPDATE SET attempts = m.attempts + excluded.attempts
 ),
 -- The leader dispatches the dependents of these jobs.
 told AS (

@@ -69,7 +69,7 @@ async fn a_leader_whose_lease_expired_is_replaced_under_a_larger_term() {
     let new = lead(&mut conn, second).await;
     assert!(new > old, "{new:?} after {old:?}");
     assert_eq!(world.rows(ENDS).await, [["expired"], ["-"]]);
-    let heartbeat = leadership::heartbeat(&mut conn, first, None).await.unwrap();
+    let heartbeat = leadership::heartbeat(&mut conn, first, None, &[]).await.unwrap();
     assert!(matches!(heartbeat, Heartbeat::Recorded { term: None, .. }), "{heartbeat:?}");
     assert_term_is_over(&mut conn, first, old).await;
 }
@@ -205,7 +205,7 @@ async fn open_fence_blocks_no_renewals() {
     tick::fence(&mut leading, id, term).await.unwrap();
     world.sql(EXPIRE).await;
     let mut other = impatient(&world, Duration::from_millis(100)).await;
-    let renewed = leadership::heartbeat(&mut other, id, None).await.unwrap();
+    let renewed = leadership::heartbeat(&mut other, id, None, &[]).await.unwrap();
     assert!(matches!(renewed, Heartbeat::Recorded { term: Some(held), .. } if held == term), "{renewed:?}");
     tick::fence(&mut other, id, term).await.unwrap();
     let standby = candidate(&mut other).await;
@@ -242,7 +242,7 @@ async fn removed_scheduler_must_register_again() {
     );
     world.sql(&silence).await;
     assert_eq!(leadership::remove_stale(&mut conn, Duration::from_secs(600)).await.unwrap(), [silent]);
-    assert_eq!(leadership::heartbeat(&mut conn, silent, None).await.unwrap(), Heartbeat::Unregistered);
+    assert_eq!(leadership::heartbeat(&mut conn, silent, None, &[]).await.unwrap(), Heartbeat::Unregistered);
     assert_eq!(leadership::take_over(&mut conn, silent, LEASE).await.unwrap(), TakeOver::Held);
     assert!(lead(&mut conn, living).await > term, "the others go on");
     assert_eq!(leadership::list(&mut conn).await.unwrap().len(), 2);
@@ -259,4 +259,37 @@ async fn a_leader_is_unregistered_only_after_it_resigned() {
     assert!(leadership::resign(&mut conn, id, term).await.unwrap());
     leadership::unregister(&mut conn, id).await.unwrap();
     assert!(leadership::list(&mut conn).await.unwrap().is_empty());
+}
+
+/// Moves the term an hour into the past; its lease expired a second ago.
+const SILENT: &str = "UPDATE leader_terms SET started_at = started_at - interval '1 hour' WHERE ended_at IS NULL;
+                      UPDATE scheduler_instances SET last_heartbeat = last_heartbeat - interval '31 seconds' WHERE is_leader";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn history_shows_the_time_without_a_leader() {
+    let world = Fixture::new().await;
+    let mut conn = world.conn().await;
+    let (first, second) = (candidate(&mut conn).await, candidate(&mut conn).await);
+    let term = lead(&mut conn, first).await;
+    leadership::heartbeat(&mut conn, first, None, &[]).await.unwrap();
+    let expired = "SELECT lease_expired_at IS NOT NULL FROM leader_history ORDER BY term";
+    assert_eq!(world.rows(expired).await, [["f"]], "renewed in time");
+
+    // The leader was stopped, renews too late, and gives up its term.
+    world.sql(SILENT).await;
+    assert_eq!(world.rows(expired).await, [["t"]], "visible before any scheduler notices it");
+    leadership::heartbeat(&mut conn, first, None, &[]).await.unwrap();
+    leadership::heartbeat(&mut conn, first, None, &[]).await.unwrap();
+    assert_eq!(world.rows(expired).await, [["t"]], "a renewal does not hide it");
+    assert!(leadership::resign(&mut conn, first, term).await.unwrap());
+
+    // A standby replaces a silent leader.
+    lead(&mut conn, second).await;
+    world.sql(SILENT).await;
+    lead(&mut conn, first).await;
+    assert_eq!(world.rows(ENDS).await, [["resigned"], ["expired"], ["-"]]);
+    let history = "SELECT lease_expired_at < ended_at, led_for < ended_at - started_at FROM leader_history ORDER BY term LIMIT 2";
+    let gap = "SELECT without_leader BETWEEN interval '1 second' AND interval '1 minute' FROM leader_history ORDER BY term DESC LIMIT 1";
+    assert_eq!(world.text(gap).await, "t");
+    assert_eq!(world.rows(history).await, [["t", "t"], ["t", "t"]]);
 }

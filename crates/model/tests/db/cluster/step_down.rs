@@ -27,7 +27,7 @@ async fn lead(conn: &mut Conn, id: InstanceId) -> Term {
 }
 
 async fn is_asked(conn: &mut Conn, id: InstanceId) -> bool {
-    match leadership::heartbeat(conn, id, None).await.unwrap() {
+    match leadership::heartbeat(conn, id, None, &[]).await.unwrap() {
         Heartbeat::Recorded { step_down, .. } => step_down,
         Heartbeat::Unregistered => panic!("{id} is not registered"),
     }
@@ -127,7 +127,7 @@ async fn heartbeat_stores_the_clock_offset() {
     let world = Fixture::new().await;
     let mut conn = world.conn().await;
     let id = candidate(&mut conn).await;
-    leadership::heartbeat(&mut conn, id, Some(-0.25)).await.unwrap();
+    leadership::heartbeat(&mut conn, id, Some(-0.25), &[]).await.unwrap();
     assert_eq!(leadership::list(&mut conn).await.unwrap()[0].clock_offset_seconds, Some(-0.25));
 }
 

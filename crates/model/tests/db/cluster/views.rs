@@ -221,12 +221,12 @@ async fn throughput_counts_the_last_hour() {
     insert(&world, Attempts { status: "TIMEOUT", minutes_ago: 90, seconds: 3_000, ..some() }).await;
     insert(&world, Attempts { minutes_ago: 90, seconds: 60, count: 50, ..some() }).await;
     insert(&world, Attempts { minutes_ago: 5_000, seconds: 60, count: 50, ..some() }).await;
-    for status in ["FAILED", "CANCELLED", "LOST", "RELEASED"] {
+    for status in ["FAILED", "CANCELLED", "LOST", "RELEASED", "EXPIRED"] {
         insert(&world, Attempts { status, minutes_ago: 20, seconds: 1, ..some() }).await;
     }
-    let sums = "SELECT sum(dispatched), sum(ended), sum(completed), sum(failed), sum(timed_out), sum(cancelled), sum(lost), sum(released)
+    let sums = "SELECT sum(dispatched), sum(ended), sum(completed), sum(failed), sum(timed_out), sum(cancelled), sum(lost), sum(released), sum(expired)
                 FROM throughput";
-    assert_eq!(world.rows(sums).await, [["7", "9", "4", "1", "1", "1", "1", "1"]]);
+    assert_eq!(world.rows(sums).await, [["7", "10", "4", "1", "1", "1", "1", "1", "1"]]);
     // The minute may have changed between the two statements.
     let minute = "SELECT bool_and(t.dispatched = 0 AND t.ended = e.ended AND t.average_ms = round(e.average)), count(*) > 0
                   FROM throughput t

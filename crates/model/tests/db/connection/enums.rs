@@ -37,7 +37,11 @@ fn stored() -> Vec<Stored> {
     stored! {
         AfterCondition in ["public.job_dependencies.condition"],
         AfterMode in ["public.scheduled_jobs.after_mode"],
-        AttemptOutcome in ["public.job_execution_log.status", "maintenance.job_execution_log.status"],
+        AttemptOutcome in [
+            "public.job_execution_log.status",
+            "maintenance.job_execution_log.status",
+            "public.attempt_minutes.status",
+        ],
         CalendarRoll in ["public.scheduled_jobs.calendar_roll"],
         ChannelKind in ["public.notification_channels.kind"],
         DeliveryStatus in ["public.notification_deliveries.status"],

@@ -87,6 +87,23 @@ async fn other_errors_are_not_retryable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn missing_right_is_no_outage() {
+    let world = Fixture::new().await;
+    let denied = [
+        "SET ROLE sched_api; UPDATE housekeeping SET finished_days = 1",
+        "SET ROLE sched_api; SELECT password_hash FROM users",
+        "SET ROLE sched_api; DROP TABLE tenants",
+        "SET ROLE sched_api; INSERT INTO queues (tenant_id, name) VALUES (gen_random_uuid(), 'x')",
+        "SET SESSION AUTHORIZATION sched_api; SET ROLE sched_daemon",
+    ];
+    for statements in denied {
+        let error = provoke(&world, statements).await;
+        assert!(matches!(error, DbError::NoPermission(_)), "{statements}: {error:?}");
+        assert_eq!(answers(&error), (false, false), "{statements}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_serialization_failure_is_a_collision() {
     let (_world, mut one, mut two) = arena().await;
     run(&mut one, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM fights").await.unwrap();

@@ -4,8 +4,8 @@
 use sched_model::connection::migrations::SchemaError;
 use sched_model::connection::partitions::{MONTHS_AHEAD, make_ahead};
 use sched_model::connection::row_security::{API_ROLE, RoleError, check_api, check_daemon, check_owner};
-use test_support::TestDatabase;
 use test_support::fixture::{Fixture, TENANT, rows};
+use test_support::{Login, TestDatabase, connect};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
@@ -24,6 +24,7 @@ const FILL: &str = "SET session_replication_role = replica;
     INSERT INTO memberships (tenant_id, user_id, role) SELECT '{tenant}', id, 'owner' FROM users;
     INSERT INTO api_keys (tenant_id, name, key_prefix, key_hash, scopes)
         VALUES ('{tenant}', 'x', 'sched_live_aaaaaaaaaaaaaaaa', sha256('x'), '{jobs:read}');
+    INSERT INTO attempt_minutes VALUES ('{tenant}', now(), 'COMPLETED', 0, 1, 1);
     INSERT INTO audit_log (tenant_id, actor, action, target_type, target_id) VALUES ('{tenant}', 'tests', 'test', 'x', 'x');
     INSERT INTO calendars (tenant_id, name, definition) VALUES ('{tenant}', 'x', '{}');
     INSERT INTO dead_letters (tenant_id, dispatch_id, job_id, queue, died_at)
@@ -141,6 +142,7 @@ async fn tables_without_tenant_are_protected_too() {
         "audit_log_kept_from t t",
         "change_own_password t t",
         "delete_dispatches_of_job t t",
+        "delete_stray_history t t",
         "delete_tenant t t",
         "end_sessions_of_user t t",
         "find_account t t",
@@ -161,22 +163,6 @@ async fn tables_without_tenant_are_protected_too() {
                 WHERE p.prosecdef AND p.proacl IS NULL AND p.pronamespace = 'public'::regnamespace";
     let none: [&str; 0] = [];
     assert_eq!(names(&client, open).await, none, "the public may execute it");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn worker_login_may_back_everything_up() {
-    let db = TestDatabase::new().await;
-    let client = db.client().await;
-    let hidden = "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                  WHERE n.nspname IN ('public', 'maintenance')
-                    AND (c.relkind = 'S' AND NOT has_sequence_privilege('sched_daemon', c.oid, 'SELECT')
-                         OR c.relkind IN ('r', 'p') AND NOT has_table_privilege('sched_daemon', c.oid, 'SELECT'))
-                  UNION ALL
-                  SELECT n.nspname FROM pg_namespace n
-                  WHERE n.nspname IN ('public', 'maintenance', 'history_archive', 'maintenance_archive')
-                    AND NOT has_schema_privilege('sched_daemon', n.oid, 'USAGE')";
-    let none: [&str; 0] = [];
-    assert_eq!(names(&client, hidden).await, none);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -357,6 +343,32 @@ async fn scheduler_must_be_able_to_create_partitions() {
         matches!(&refused, Err(SchemaError::Role(RoleError::NotTheOwner { login, .. })) if login == "sched_daemon"),
         "{refused:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owner_inserts_every_notification_and_the_api_tests_only() {
+    let db = TestDatabase::installed().await;
+    let insert = |kind: &str| {
+        let of_event = if kind == "test" { "NULL, NULL, NULL" } else { "gen_random_uuid(), 1, 1" };
+        format!(
+            "INSERT INTO notification_deliveries (tenant_id, id, channel_id, channel_name, kind, body, rule_id, event_transaction_id, event_id)
+             VALUES ('{TENANT}', gen_random_uuid(), gen_random_uuid(), 'x', '{kind}', '{{}}', {of_event})"
+        )
+    };
+    let owner = connect(&db.url_of(Login::Owner)).await.unwrap();
+    for kind in ["failure", "dead_letter", "missed", "recovery", "test"] {
+        owner.batch_execute(&insert(kind)).await.unwrap_or_else(|error| panic!("{kind}: {error:?}"));
+    }
+    let api = connect(&db.url_of(Login::Api)).await.unwrap();
+    let insert = |kind: &str| {
+        format!(
+            "INSERT INTO notification_deliveries (tenant_id, id, channel_id, channel_name, kind, body)
+             VALUES ('{TENANT}', gen_random_uuid(), gen_random_uuid(), 'x', '{kind}', '{{}}')"
+        )
+    };
+    assert_eq!(as_api(&api, &TENANT.to_string(), &insert("test")).await, Ok(1));
+    let refused = Err(SqlState::INSUFFICIENT_PRIVILEGE);
+    assert_eq!(as_api(&api, &TENANT.to_string(), &insert("failure")).await, refused);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use sched_model::connection::migrations::{self, SchemaError, Steps};
+use sched_model::{Database, DatabaseSettings};
 use test_support::fixture::Fixture;
 use test_support::{TestDatabase, server_program};
 
@@ -156,7 +157,7 @@ async fn jit_is_off_in_the_database_and_nowhere_else() {
     client.batch_execute(&roles.up).await.unwrap();
     let added: Vec<_> = settings().await.into_iter().filter(|one| !before.contains(one)).collect();
     let off = |role: &str| (role.to_owned(), "jit=off".to_owned());
-    assert_eq!(added, [off("-"), off("sched_api"), off("sched_daemon")]);
+    assert_eq!(added, [off("-"), off("sched_api"), off("sched_daemon"), off("sched_worker")]);
     assert_eq!(db.client().await.query_one("SHOW jit", &[]).await.unwrap().get::<_, String>(0), "off");
     client.batch_execute(&roles.down).await.unwrap();
     assert_eq!(settings().await, before);
@@ -247,6 +248,27 @@ async fn concurrent_migrations_apply_once() {
     applied.sort_unstable();
     assert_eq!(applied, [0, steps().len()]);
     assert_eq!(verdict(&db).await, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_first_migration_leaves_nothing() {
+    let db = TestDatabase::empty().await;
+    let client = db.client().await;
+    let login = format!("plain_{}", uuid::Uuid::now_v7().simple());
+    let owner = format!("CREATE ROLE {login} LOGIN; ALTER DATABASE {} OWNER TO {login}", db.name());
+    client.batch_execute(&owner).await.unwrap();
+    let url = db.url().replacen("postgres@", &format!("{login}@"), 1);
+    let plain = Database::new(&DatabaseSettings::new(url, "tests")).unwrap();
+    let before = dump(&db, Dump::Schema);
+    let refused = migrations::up(&plain).await;
+    plain.close();
+    let tables = client.query("SELECT FROM pg_tables WHERE schemaname = 'public'", &[]).await.unwrap();
+    let clean = format!("ALTER DATABASE {} OWNER TO CURRENT_USER; DROP ROLE {login}", db.name());
+    client.batch_execute(&clean).await.unwrap();
+    let Err(migrations::MigrationError::Failed(error)) = &refused else { panic!("{refused:?}") };
+    assert!(error.to_string().contains("CREATE ROLE sched_worker NOLOGIN"), "{error}");
+    assert!(tables.is_empty(), "{tables:?}");
+    assert_same("a refused migration", &before, &dump(&db, Dump::SchemaAndRows));
 }
 
 #[tokio::test(flavor = "multi_thread")]

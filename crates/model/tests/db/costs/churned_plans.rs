@@ -180,8 +180,8 @@ const STATEMENTS: [Statement; 25] = [
             include_str!("../../../src/dispatching/insert/insert_dispatches.sql"),
             include_str!("../../../src/dispatching/trigger/trigger_plain_end.sql")
         ),
-        types: "uuid, smallint, uuid[], text[], jsonb[], text[], text[], text[], text[], text[]",
-        arguments: "([tenants])[1], 50::smallint, [jobs], array_fill(NULL::text, ARRAY[100]), array_fill(NULL::jsonb, ARRAY[100]), array_fill('me'::text, ARRAY[100]), array_fill(NULL::text, ARRAY[100]), array_fill('me'::text, ARRAY[100]), array_fill('r'::text, ARRAY[100]), array_fill(NULL::text, ARRAY[100])",
+        types: "uuid, smallint, uuid[], text[], jsonb[], text[], text[], text[], text[], text[], text[]",
+        arguments: "([tenants])[1], 50::smallint, [jobs], array_fill(NULL::text, ARRAY[100]), array_fill(NULL::jsonb, ARRAY[100]), array_fill('api'::text, ARRAY[100]), array_fill('me'::text, ARRAY[100]), array_fill(NULL::text, ARRAY[100]), array_fill('me'::text, ARRAY[100]), array_fill('r'::text, ARRAY[100]), array_fill(NULL::text, ARRAY[100])",
         most: most(5_000, 10_000),
     },
     Statement {

@@ -39,6 +39,8 @@ const CANCEL_WORD: &str = include_str!("../../../src/dispatching/cancellations/c
 const CANCEL_OPEN: &str = include_str!("../../../src/dispatching/cancellations/cancel_open.sql");
 const RETRY: &str = include_str!("../../../src/dispatching/retries/retry_sources.sql");
 const FLEET: &str = include_str!("../../../src/cluster/health/health_fleet.sql");
+const FIRST_DUE: &str = include_str!("../../../src/cluster/health/health_next_due.sql");
+const STALE_CURSORS: &str = include_str!("../../../src/jobs/stale_cursors/stale_cursors_find.sql");
 const NEXT_DUE: &str = include_str!("../../../src/dispatching/tick/tick_next_due.sql");
 const OF_FEW: &str = include_str!("../../../src/dispatching/dispatches/dispatches_of_few.sql");
 const EXECUTIONS: [&str; 2] = [
@@ -83,7 +85,7 @@ const TRIGGERS_LOCK: &str = include_str!("../../../src/dispatching/trigger/lock/
 
 const ENDING: usize = 8;
 
-async fn after_many_runs() -> Fixture {
+pub(super) async fn after_many_runs() -> Fixture {
     let world = Fixture::new().await;
     let job = world.job("busy").save().await;
     world.runs(job.id).count(20_000).insert().await;
@@ -103,7 +105,7 @@ async fn after_many_runs() -> Fixture {
     world
 }
 
-async fn plans(world: &Fixture, statement: &str, types: &str, arguments: &str) -> [String; 2] {
+pub(super) async fn plans(world: &Fixture, statement: &str, types: &str, arguments: &str) -> [String; 2] {
     let types = if types.is_empty() { String::new() } else { format!(" ({types})") };
     world.sql(&format!("PREPARE asked{types} AS {statement}")).await;
     let mut plans = [const { String::new() }; 2];
@@ -207,8 +209,8 @@ async fn limited_claims_count_running_runs_through_claims() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_runs_are_counted_in_their_indexes() {
     let world = after_many_runs().await;
-    for statement in [COUNTS, WAITING] {
-        for plan in plans(&world, statement, "uuid", &format!("'{}'", Uuid::nil())).await {
+    for (statement, types, more) in [(COUNTS, "uuid, double precision", ", 5"), (WAITING, "uuid", "")] {
+        for plan in plans(&world, statement, types, &format!("'{}'{more}", Uuid::nil())).await {
             assert!(plan.contains("job_dispatch_waiting_idx"), "{plan}");
             assert!(plan.contains("job_dispatch_line_idx"), "{plan}");
             assert!(!plan.contains("Seq Scan on job_dispatch"), "{plan}");
@@ -240,7 +242,7 @@ async fn small_tenant_reads_no_foreign_rows() {
         assert!(plan.contains("job_dispatch_job_id_scheduled_for_key"), "{plan}");
         assert!(!plan.contains("Seq Scan on job_dispatch") && !plan.contains("job_dispatch_pkey"), "{plan}");
     }
-    for plan in plans(&world, COUNTS, "uuid", &format!("'{small}'")).await {
+    for plan in plans(&world, COUNTS, "uuid, double precision", &format!("'{small}', 5")).await {
         assert!(!plan.contains("Seq Scan on job_dispatch"), "{plan}");
         assert!(plan.contains("(queue = q.name) AND (tenant_id = q.tenant_id)"), "{plan}");
     }
@@ -354,10 +356,16 @@ async fn the_next_fire_time_is_read_from_the_index_of_cursors() {
              ANALYZE",
         )
         .await;
-    let statement = NEXT_DUE.replace("$1", "2000");
-    let plan = world.rows(&format!("EXPLAIN {statement}")).await.concat().join("\n");
-    assert!(plan.contains("Index Scan using scheduled_jobs_due_idx"), "{plan}");
-    assert!(!plan.contains("Seq Scan"), "{plan}");
+    let nil = format!("'{}'", Uuid::nil());
+    let stale = STALE_CURSORS.replace("$1", &nil).replace("$2", &nil).replace("$3", "100");
+    for (statement, index) in [
+        (NEXT_DUE.replace("$1", "2000"), "scheduled_jobs_due_idx"),
+        (FIRST_DUE.replace("$1", "10"), "scheduled_jobs_due_idx"),
+        (stale, "scheduled_jobs_stale_cursor_idx"),
+    ] {
+        let plan = world.rows(&format!("EXPLAIN {statement}")).await.concat().join("\n");
+        assert!(plan.contains(index) && !plan.contains("Seq Scan on scheduled_jobs"), "{plan}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -398,10 +406,10 @@ async fn triggers_find_jobs_by_key() {
             assert!(plan.contains("LockRows"), "{plan}");
         }
     }
-    let types = "uuid, smallint, uuid[], text[], jsonb[], text[], text[], text[], text[], text[]";
+    let types = "uuid, smallint, uuid[], text[], jsonb[], text[], text[], text[], text[], text[], text[]";
     let texts = array(4, "'x'", "text");
     let arguments = format!(
-        "'{nil}', 50::smallint, {}, {names}, {}, {texts}, {texts}, {texts}, {texts}, {texts}",
+        "'{nil}', 50::smallint, {}, {names}, {}, {texts}, {texts}, {texts}, {texts}, {texts}, {texts}",
         uuids(4),
         array(4, "'{}'", "jsonb")
     );

@@ -5,7 +5,7 @@ use sched_model::dispatching::retries::{self, Retried, RetryOrder};
 use sched_model::dispatching::trigger::{self, Demands, Fate, Order};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::{DispatchId, JobId, TenantId, WorkerId};
-use sched_model::domain::run_state::DispatchEvent;
+use sched_model::domain::run_state::{DispatchEvent, Trigger};
 use sched_model::running::claims::{self, ClaimRequest, Claimed};
 use sched_model::running::dead_letters;
 use sched_model::{Conn, transact};
@@ -161,6 +161,7 @@ async fn idempotency_key_compares_effective_arguments() {
         let order = Order {
             job: "a",
             may_run_built_in: false,
+            triggered_by: Trigger::Api,
             user: "tests",
             args: None,
             traceparent: None,

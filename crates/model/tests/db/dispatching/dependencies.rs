@@ -6,9 +6,11 @@ use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dependency::{After, AfterCondition, AfterMode};
 use sched_model::domain::ids::{DispatchId, WorkerId};
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
+use sched_model::domain::run_state::DispatchStatus;
 use sched_model::domain::timetable::{JobType, SkipReason};
 use sched_model::domain::trace::TraceContext;
 use sched_model::jobs::{self, Job, SaveError, SaveMode, Writing};
+use sched_model::running::upstream::{self, Upstream};
 use sched_model::{Conn, transact};
 use serde_json::json;
 use test_support::fixture::{Fixture, Leader, QUEUE, TENANT, ended, settings};
@@ -17,7 +19,7 @@ const LIMITS: Limits = Limits { ends: 100, dependents: 1_000 };
 
 /// A manual job that depends on other jobs. `a b! c?` means: the success of a, the failure of b,
 /// any end of c.
-pub(super) fn job(name: &str, after: &str) -> JobSettings {
+pub(crate) fn job(name: &str, after: &str) -> JobSettings {
     let entry = |word: &str| {
         let on = match word.chars().last().unwrap() {
             '!' => AfterCondition::Failure,
@@ -51,14 +53,14 @@ pub(super) async fn refused(world: &Fixture, settings: &JobSettings) -> String {
 }
 
 /// Jobs that run after others, with a leader and a worker.
-pub(super) struct Chain {
-    pub(super) fixture: Fixture,
+pub(crate) struct Chain {
+    pub(crate) fixture: Fixture,
     pub(super) leader: Leader,
     pub(super) worker: WorkerId,
 }
 
 impl Chain {
-    pub(super) async fn with(jobs: &[JobSettings]) -> Self {
+    pub(crate) async fn with(jobs: &[JobSettings]) -> Self {
         let fixture = Fixture::new().await;
         let (leader, worker) = (fixture.lead().await, fixture.worker().await);
         for job in jobs {
@@ -67,7 +69,7 @@ impl Chain {
         Self { fixture, leader, worker }
     }
 
-    pub(super) async fn finish(&self, name: &str, outcome: AttemptOutcome) -> DispatchId {
+    pub(crate) async fn finish(&self, name: &str, outcome: AttemptOutcome) -> DispatchId {
         self.start(name).await;
         self.end(outcome, 1).await
     }
@@ -77,12 +79,12 @@ impl Chain {
         self.fixture.runs(job.id).insert().await;
     }
 
-    pub(super) async fn end(&self, outcome: AttemptOutcome, max_attempts: u32) -> DispatchId {
+    pub(crate) async fn end(&self, outcome: AttemptOutcome, max_attempts: u32) -> DispatchId {
         let claimed = self.fixture.claim(self.worker, 1).await.remove(0);
         self.fixture.end(&[ended(&claimed, outcome).max_attempts(max_attempts).build()], &[]).await.remove(0)
     }
 
-    pub(super) async fn follow(&self) -> DependentsResult {
+    pub(crate) async fn follow(&self) -> DependentsResult {
         self.follow_some(LIMITS).await
     }
 
@@ -96,7 +98,7 @@ impl Chain {
         .unwrap()
     }
 
-    pub(super) async fn ran(&self) -> String {
+    pub(crate) async fn ran(&self) -> String {
         let ran = "SELECT coalesce(string_agg(j.name, ' ' ORDER BY d.scheduled_for, j.name), '')
                    FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE d.triggered_by = 'dependency'";
         self.fixture.text(ran).await
@@ -128,6 +130,33 @@ async fn jobs_run_after_the_end_they_wait_for_and_no_other() {
     assert_eq!(chain.follow().await, DependentsResult::default());
     chain.finish("well", AttemptOutcome::Completed).await;
     assert_eq!(chain.count_ends().await, 0, "the job has no dependents, so its end is not recorded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dependent_and_its_retry_follow_the_same_run() {
+    let chain = Chain::with(&[job("a", ""), job("b", "a?")]).await;
+    for (outcome, status) in [
+        (AttemptOutcome::Completed, DispatchStatus::Completed),
+        (AttemptOutcome::Failed, DispatchStatus::Failed),
+    ] {
+        let run = chain.finish("a", outcome).await;
+        chain.follow().await;
+        let dependent = chain.end(AttemptOutcome::Failed, 1).await;
+        let conn = chain.fixture.conn().await;
+        let found = upstream::of_run(&conn, TENANT, dependent).await.unwrap();
+        let expected = Upstream { run_id: run, job: "a".to_owned(), status, result: Some(json!({"n": 1})) };
+        assert_eq!(found.as_ref(), Some(&expected));
+        assert_eq!(upstream::of_run(&conn, TENANT, run).await.unwrap(), None);
+        let retry = DispatchId(uuid::Uuid::now_v7());
+        let copy = format!(
+            "INSERT INTO job_dispatch (id, tenant_id, job_id, status, scheduled_for, available_at, queue, priority, job_version,
+                                       triggered_by, trigger_id, retry_of, created_at, completed_at)
+             SELECT '{retry}', tenant_id, job_id, 'CANCELLED', scheduled_for, available_at, queue, priority, job_version,
+                    'retry', id, id, created_at, now() FROM job_dispatch WHERE id = '{dependent}'"
+        );
+        chain.fixture.sql(&copy).await;
+        assert_eq!(upstream::of_run(&conn, TENANT, retry).await.unwrap(), Some(expected));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ use sched_model::Conn;
 use sched_model::dispatching::trigger::{self, Fate, Order};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
+use sched_model::domain::run_state::Trigger;
 use serde_json::json;
 use test_support::fixture::{BEGIN, Fixture, QUEUE, TENANT, settings};
 use uuid::Uuid;
@@ -13,6 +14,7 @@ pub(crate) fn order(job: &str) -> Order<'_> {
     Order {
         job,
         may_run_built_in: false,
+        triggered_by: Trigger::Api,
         user: "tests",
         args: None,
         traceparent: Some("00-a-b-01"),

@@ -223,6 +223,14 @@ async fn ledger_names_blockers_and_leaders() {
     let evidence = books.evidence().await;
     let skip = evidence.skips.iter().find(|skip| skip.first == books.at(5)).unwrap();
     assert_eq!(skip.lead.as_ref().unwrap().former_end, Some((ended, TermEnd::Resigned)));
+    assert_eq!(skip.lead.as_ref().unwrap().lease_expired_at, None);
+
+    // Its leader was silent for two hours before it gave up the term.
+    let expired = books.at(1);
+    world.sql(&format!("UPDATE leader_terms SET lease_expired_at = '{expired}' WHERE term = 0")).await;
+    let evidence = books.evidence().await;
+    let skip = evidence.skips.iter().find(|skip| skip.first == books.at(5)).unwrap();
+    assert_eq!(skip.lead.as_ref().unwrap().lease_expired_at, Some(expired));
 }
 
 #[tokio::test(flavor = "multi_thread")]

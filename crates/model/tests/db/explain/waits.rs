@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::dispatching::dependencies::{Chain, job};
+use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dependency::{After, AfterCondition};
 use sched_model::domain::explain::{DispatchRecord, Wait, waits::of_job};
 use sched_model::domain::ids::{DispatchId, JobId, TenantId};
@@ -78,7 +80,7 @@ async fn each_blocker_of_a_run_is_found() {
         ("UPDATE queues SET is_paused = true, pause_reason = 'disk'", "queue_paused turn", "queue default is paused: disk"),
         ("UPDATE worker_registration SET queues = '{other}'", "no_worker turn", "no living worker serves the queue default"),
         ("UPDATE worker_registration SET status = 'OFFLINE', offline_since = now()", "no_worker turn", "no living worker"),
-        ("UPDATE worker_registration SET status = 'DRAINING'", "no_worker turn", "(1 finish their runs and claim nothing new)"),
+        ("UPDATE worker_registration SET status = 'DRAINING'", "no_worker turn", "(1 finishes its runs and claims nothing new)"),
         (
             "DELETE FROM worker_registration; INSERT INTO unserved_queues (queue, since) VALUES ('default', '2026-01-01T00:00:00Z')",
             "no_worker turn",
@@ -268,6 +270,32 @@ async fn calendars_and_dependencies_block_a_job() {
     assert!(sentences(&waits_of_job(&world, "b").await).contains("job a has at 2026-01-01T00:00:00.000Z"));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn dependency_names_the_missing_job_after_each_run() {
+    let chain = Chain::with(&[job("a", ""), job("b", ""), job("both", "a b"), job("one", "a")]).await;
+    let dependency = async |name: &str| {
+        let waits = waits_of_job(&chain.fixture, name).await;
+        waits.iter().find(|wait| wait.as_str() == "dependency").map(Wait::sentence).unwrap_or_default()
+    };
+    let of_one = "other jobs must end first: job a to succeed";
+    for round in 0..3 {
+        let nothing = dependency("both").await;
+        assert_eq!(nothing, "other jobs must end first: job a to succeed and job b to succeed", "{round}");
+        assert_eq!(dependency("one").await, of_one, "{round}");
+        chain.finish("a", AttemptOutcome::Completed).await;
+        chain.follow().await;
+        // The run of `one`.
+        chain.end(AttemptOutcome::Completed, 1).await;
+        assert_eq!(dependency("one").await, of_one, "{round}");
+        let half = dependency("both").await;
+        assert!(half.starts_with("other jobs must end first: job b to succeed; job a has at "), "{half}");
+        chain.finish("b", AttemptOutcome::Completed).await;
+        chain.follow().await;
+        chain.end(AttemptOutcome::Completed, 1).await;
+    }
+    assert_eq!(chain.ran().await.matches("both").count(), 3);
+}
+
 async fn explained(world: &Fixture, id: DispatchId) -> DispatchRecord {
     let mut conn = world.conn().await;
     let row = dispatches::by_id(&mut conn, TENANT, id).await.unwrap().unwrap();
@@ -323,7 +351,7 @@ async fn overview_names_problems() {
         )
         .await;
     let mut conn = world.conn().await;
-    let counts = overview::counts(&mut conn, TENANT).await.unwrap();
+    let counts = overview::counts(&mut conn, TENANT, LEASE).await.unwrap();
     assert_eq!((counts.jobs_active, counts.jobs_inactive, counts.jobs_quarantined), (1, 1, 1));
     assert!(matches!(Leadership::of(counts.leader_silence, LEASE), Leadership::Expired { .. }));
     let broken = overview::quarantined(&mut conn, TENANT, 10).await.unwrap();
@@ -340,7 +368,7 @@ async fn overview_names_problems() {
     );
     assert!(!queues[0].queue.is_full() && queues[0].oldest_claimable_at.is_some());
     world.sql("UPDATE scheduler_instances SET last_heartbeat = clock_timestamp()").await;
-    let counts = overview::counts(&mut conn, TENANT).await.unwrap();
+    let counts = overview::counts(&mut conn, TENANT, LEASE).await.unwrap();
     assert_eq!(Leadership::of(counts.leader_silence, LEASE), Leadership::Live);
 }
 
@@ -360,5 +388,5 @@ async fn built_in_jobs_are_listed_on_request() {
     };
     assert_eq!(names(Shown::Own).await, ["mine", "sched.mine"]);
     assert_eq!(names(Shown::All).await.len(), 8);
-    assert_eq!(overview::counts(&mut conn, TENANT).await.unwrap().jobs_quarantined, 0);
+    assert_eq!(overview::counts(&mut conn, TENANT, LEASE).await.unwrap().jobs_quarantined, 0);
 }

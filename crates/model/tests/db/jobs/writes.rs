@@ -69,7 +69,7 @@ async fn a_new_job_has_a_first_version_and_a_cursor() {
     let world = Fixture::new().await;
     let saved = save(&world, &settings("a"), SaveMode::Create).await.unwrap();
     assert_eq!((saved.change, saved.before), (Change::Created, None));
-    let Job { id, settings: kept, state } = by_id(&world, saved.job.id).await.unwrap();
+    let Job { id, settings: kept, state, .. } = by_id(&world, saved.job.id).await.unwrap();
     assert_eq!((&kept, id), (&settings("a"), saved.job.id));
     assert_eq!(
         (state.version, state.created_src.as_str(), state.updated_src.as_str()),

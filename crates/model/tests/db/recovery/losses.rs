@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use sched_model::domain::instance::WorkerStatus;
 use sched_model::recovery::lost_attempts::{Losses, Recovered, Recoverer, Recovery};
+use sched_model::running::claims::Claimed;
+use sched_model::running::live_output::{self, LiveUpdate, Piece};
 use sched_model::running::workers::{self, Beat, BeatOutcome};
 use sched_model::{Conn, DbError, transact};
 use test_support::fixture::Fixture;
@@ -108,4 +110,75 @@ async fn recovery_without_permission_changes_nothing() {
     assert_eq!(refused, Recovered::default());
     assert_eq!(world.number("SELECT count(*) FROM worker_registration WHERE status = 'OFFLINE'").await, 0);
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'").await, 1);
+}
+
+async fn write_live(world: &Fixture, claimed: &Claimed, pieces: &[(i64, &'static str, i64, &str)]) {
+    let pieces = pieces.iter().map(|(seq, stream, starts_at, content)| Piece {
+        seq: *seq,
+        stream: *stream,
+        starts_at: *starts_at,
+        content: (*content).to_owned(),
+    });
+    let update = LiveUpdate {
+        dispatch_id: claimed.dispatch_id,
+        token: claimed.token,
+        pieces: pieces.collect(),
+        keep_from: 0,
+        progress: None,
+    };
+    let held = live_output::write(&mut world.conn().await, &[update]).await.unwrap();
+    assert_eq!(held, [claimed.token]);
+}
+
+const OUTPUT: &str = "SELECT j.name, o.stream, o.chunk, o.dropped_bytes, o.content
+    FROM job_execution_output o JOIN job_execution_log l ON l.id = o.execution_id
+    JOIN scheduled_jobs j ON j.id = l.job_id
+    ORDER BY j.name, o.stream, o.chunk";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_attempt_keeps_its_live_output() {
+    let world = Fixture::new().await;
+    let (talks, alive) = (world.running("talks").await, world.running("alive").await);
+    world.running("silent").await;
+    write_live(&world, &talks, &[(3, "stdout", 10, "one\n"), (4, "stderr", 0, "oops\n")]).await;
+    write_live(&world, &talks, &[(5, "stdout", 14, "two\n"), (6, "stdout", 30, "end")]).await;
+    write_live(&world, &alive, &[(1, "stdout", 0, "still here\n")]).await;
+    world
+        .sql(&format!(
+            "UPDATE worker_registration SET last_heartbeat = clock_timestamp() - interval '31 seconds'
+             WHERE worker_id NOT IN (SELECT worker_id FROM job_dispatch WHERE id = '{}')",
+            alive.dispatch_id
+        ))
+        .await;
+    let recovered = recovery(Recoverer::Worker).run(&mut world.conn().await, || false).await.unwrap();
+    assert_eq!(recovered.attempts, 2);
+    let expected = [
+        ["talks", "stderr", "0", "0", "oops\n"],
+        ["talks", "stdout", "0", "10", "one\ntwo\n"],
+        ["talks", "stdout", "1", "12", "end"],
+    ];
+    assert_eq!(world.rows(OUTPUT).await, expected);
+    let bytes =
+        "SELECT j.name, l.output_bytes FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id
+                 WHERE l.status = 'LOST' ORDER BY 1";
+    assert_eq!(world.rows(bytes).await, [["silent", "0"], ["talks", "38"]]);
+}
+
+/// Output beyond the bound of a transaction goes into further ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_lost_attempts_keep_all_their_output() {
+    let world = Fixture::new().await;
+    let job = world.job("talks").save().await;
+    world.runs(job.id).count(5).insert().await;
+    let worker = world.worker().await;
+    let megabytes = "x".repeat(3 << 20);
+    for claimed in &world.claim(worker, 5).await {
+        write_live(&world, claimed, &[(1, "stdout", 0, &megabytes)]).await;
+    }
+    silence(&world, "worker_registration", 31).await;
+    let recovered = recovery(Recoverer::Worker).run(&mut world.conn().await, || false).await.unwrap();
+    assert_eq!(recovered.attempts, 5);
+    let kept = "SELECT count(*), min(length(content)), max(length(content)) FROM job_execution_output";
+    let length = megabytes.len().to_string();
+    assert_eq!(world.rows(kept).await, [["5", length.as_str(), length.as_str()]]);
 }

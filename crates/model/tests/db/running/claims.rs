@@ -3,8 +3,12 @@
 use std::collections::HashSet;
 
 use futures_util::future::join_all;
+use sched_model::definitions::functions::FunctionSettings;
+use sched_model::domain::function::HandlerType;
 use sched_model::domain::ids::{DispatchId, TenantId, WorkerId};
+use sched_model::domain::job::RunDetails;
 use sched_model::running::claims::{self, ClaimRequest, Claimed};
+use serde_json::json;
 use test_support::fixture::{Fixture, QUEUE, TENANT, new_worker};
 use uuid::Uuid;
 
@@ -186,4 +190,34 @@ async fn paused_function_or_project_gives_no_runs() {
     assert!(world.claim(worker, 1).await.is_empty(), "all are claimed");
     world.runs(stopped.id).insert().await;
     assert_eq!(world.claim(worker, 1).await.len(), 1, "another function is paused");
+}
+
+/// Details cost lookups, so only handlers that need them get them.
+#[tokio::test(flavor = "multi_thread")]
+async fn claim_reads_details_for_handlers_that_need_them() {
+    let world = Fixture::new().await;
+    world.function("plain").native("plain").save().await;
+    let with_context = |settings: &mut FunctionSettings| {
+        settings.handler_type = HandlerType::Native;
+        settings.handler_config = json!({"handler": "curious", "context": true});
+    };
+    world.function("curious").settings(with_context).save().await;
+    for (name, function) in [("plain", "plain"), ("curious", "curious"), ("process", "noop")] {
+        let job = world.job(name).cron("0 2 * * *").function(function).save().await;
+        world.trigger(job.id, None).await;
+    }
+    let worker = world.worker().await;
+    let mut claimed = world.claim(worker, 10).await;
+    claimed.sort_by(|a, b| a.job.name.cmp(&b.job.name));
+    assert_eq!(names(&claimed), ["curious", "plain", "process"]);
+    let expected = RunDetails {
+        tenant: "default".into(),
+        project: Some("default".into()),
+        queue: QUEUE.into(),
+        user: Some("tests".into()),
+        schedule: Some("0 2 * * *".into()),
+    };
+    assert_eq!(claimed[0].details.as_deref(), Some(&expected));
+    assert_eq!(claimed[1].details, None);
+    assert_eq!(claimed[2].details.as_deref(), Some(&expected));
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sched_model::connection::database_clock;
 use sched_model::dispatching::tick;
 use sched_model::domain::attempt::AttemptOutcome;
+use sched_model::retention::retain;
 use sched_model::running::claims::Claimed;
 use sched_model::running::{attempts, job_counters};
 use test_support::fixture::{BEGIN, Fixture, ended};
@@ -124,4 +125,36 @@ async fn tick_discounts_ended_runs_of_a_job_without_room() {
     world.sql("UPDATE scheduled_jobs SET active_dispatches = 1, queued_dispatches = 0").await;
     world.count_ends().await;
     assert_eq!(open().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counts_add_attempts_to_their_minutes_once() {
+    let world = Fixture::new().await;
+    for (name, outcome) in [
+        ("a", AttemptOutcome::Completed),
+        ("b", AttemptOutcome::Completed),
+        ("c", AttemptOutcome::Failed),
+        ("d", AttemptOutcome::Cancelled),
+    ] {
+        let claimed = world.running(name).await;
+        end(&world, &claimed, outcome).await;
+        world.count_ends().await;
+    }
+    world.count_ends().await;
+    let totals = |source: &str, count: &str| {
+        format!(
+            "SELECT status, {count}::bigint, sum(duration_ms)::bigint FROM {source} GROUP BY status ORDER BY status"
+        )
+    };
+    let history = world.rows(&totals("job_execution_log", "count(*)")).await;
+    assert_eq!(history.len(), 3);
+    assert_eq!(world.rows(&totals("attempt_minutes", "sum(attempts)")).await, history);
+    let other = "SELECT count(*) FROM attempt_minutes WHERE minute <> date_trunc('minute', minute)";
+    assert_eq!(world.number(other).await, 0);
+
+    let now = database_clock::now(&world.conn().await).await.unwrap();
+    let delete = async |now| retain::minutes(&mut world.conn().await, now, 100).await.unwrap();
+    assert_eq!(delete(now).await, 0);
+    assert!(delete(now + chrono::TimeDelta::days(33)).await >= 3);
+    assert_eq!(world.number("SELECT count(*) FROM attempt_minutes").await, 0);
 }

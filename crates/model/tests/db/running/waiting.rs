@@ -6,6 +6,7 @@ use sched_model::cluster::health::{self, Fleet};
 use sched_model::dispatching::trigger::Fate;
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::WorkerId;
+use sched_model::domain::job::{JobSettings, Scope};
 use sched_model::running::expiry::{self, Expired, ServedQueue, UnservedQueue};
 use sched_model::{Conn, DbError, transact};
 use test_support::fixture::{BEGIN, Fixture, QUEUE, ended};
@@ -70,9 +71,30 @@ async fn expired_run_fails_with_a_reason() {
     ] {
         assert!(rows[1][4].contains(part), "{part}: {}", rows[1][4]);
     }
+    let history = "SELECT l.status, l.attempt, l.error_class, l.error_message = d.error_message, l.worker_id, l.completed_at = d.completed_at,
+                          l.project_id = j.project_id
+                   FROM job_execution_log l JOIN job_dispatch d ON d.id = l.dispatch_id JOIN scheduled_jobs j ON j.id = l.job_id";
+    let record = ["EXPIRED", "1", "expired", "t", "-", "t", "t"];
+    assert_eq!(world.rows(history).await, [record, record]);
+    let minutes = "SELECT status, sum(attempts)::bigint FROM attempt_minutes GROUP BY status";
+    assert_eq!(world.rows(minutes).await, [["EXPIRED", "2"]]);
     let jobs = "SELECT name, active_dispatches, last_status, last_run_at FROM scheduled_jobs ORDER BY name";
     assert_eq!(world.rows(jobs).await, [["patient", "1", "-", "-"], ["urgent", "0", "FAILED", "-"]]);
     world.assert_counters_are_true().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_backup_is_recorded_apart() {
+    let world = Fixture::new().await;
+    let apart = |settings: &mut JobSettings| {
+        (settings.scope, settings.project) = (Scope::BackupInfrastructure, None);
+    };
+    let job = world.job("backup").start_within_seconds(60).settings(apart).save().await;
+    world.runs(job.id).insert().await;
+    world.sql("UPDATE job_dispatch SET expires_at = now() - interval '1 second'").await;
+    assert_eq!(expire(&world).await.len(), 1);
+    let records = "SELECT (SELECT count(*) FROM job_execution_log), (SELECT count(*) FROM maintenance.job_execution_log WHERE status = 'EXPIRED')";
+    assert_eq!(world.rows(records).await, [["0", "1"]]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

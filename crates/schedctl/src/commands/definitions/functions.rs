@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use self::writing::CreateArgs;
 use crate::commands::{Session, print_more};
 use crate::failure::CommandResult;
-use crate::output::{Column, or_dash, print_notice, time};
+use crate::output::{Column, effective, or_dash, print_notice, time, yes_or_no};
 use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
@@ -88,11 +88,9 @@ const COLUMNS: &[Column<Function>] = &[
     Column::wide("RUNS", |function| or_dash(runs(&function.handler_config))),
     Column::new("QUEUE", |function| function.queue.clone()),
     Column::new("TIMEOUT", |function| format!("{}s", function.default_timeout_seconds)),
-    Column::new("ATTEMPTS", |function| {
-        or_dash(function.retry_policy.as_ref().map(|policy| policy.max_attempts))
-    }),
-    Column::new("ACTIVE", |function| function.is_active.to_string()),
-    Column::new("PAUSED", |function| function.is_paused.to_string()),
+    Column::new("ATTEMPTS", |function| effective(function.effective.max_attempts, "")),
+    Column::new("ACTIVE", |function| yes_or_no(function.is_active)),
+    Column::new("PAUSED", |function| yes_or_no(function.is_paused)),
     Column::wide("REASON", |function| or_dash(function.pause_reason.clone())),
     Column::wide("ARGS SCHEMA", |function| or_dash(function.args_schema.as_ref().map(schema))),
     Column::wide("DESCRIPTION", |function| function.description.clone()),

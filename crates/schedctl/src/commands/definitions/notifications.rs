@@ -1,5 +1,7 @@
 //! `notifications`: channels, rules and deliveries. `set` replaces the whole channel or rule.
 
+mod testing;
+
 use clap::{Args, Subcommand};
 use sched_runtime::exit;
 use sched_wire::{
@@ -7,9 +9,10 @@ use sched_wire::{
     NotificationDelivery, NotificationRule, NotificationRuleSpec, Occasion, PageQuery, UnknownWord,
 };
 
+use crate::commands::runs::WaitArgs;
 use crate::commands::{Session, print_more};
 use crate::failure::CommandResult;
-use crate::output::{Column, or_dash, print_notice, time};
+use crate::output::{Column, or_dash, print_notice, time, yes_or_no};
 use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
@@ -21,9 +24,13 @@ pub(crate) enum NotificationsCommand {
     #[command(subcommand)]
     Rules(RulesCommand),
     /// Send a test message to a channel; `notifications deliveries` shows the result
+    ///
+    /// With --wait the exit code is 0 once the message was sent, and 1 if it failed permanently.
     Test {
         /// Name of the channel
         channel: String,
+        #[command(flatten)]
+        wait: WaitArgs,
     },
     /// List notifications with their delivery status, newest first
     Deliveries(DeliveriesArgs),
@@ -211,13 +218,7 @@ pub(crate) async fn run(command: NotificationsCommand, session: &Session) -> Com
     match command {
         NotificationsCommand::Channels(command) => channels(command, session).await,
         NotificationsCommand::Rules(command) => rules(command, session).await,
-        NotificationsCommand::Test { channel } => {
-            let path = ["notification-channels", &channel, "test"];
-            let delivery: NotificationDelivery =
-                session.api()?.post(&path, None, &serde_json::json!({})).await?;
-            session.output.row(&delivery, DELIVERIES)?;
-            Ok(exit::OK)
-        }
+        NotificationsCommand::Test { channel, wait } => testing::run(&channel, &wait, session).await,
         NotificationsCommand::Deliveries(args) => {
             let DeliveriesArgs { status, channel, rule, limit } = args;
             let query = |limit, cursor| NotificationDeliveriesQuery {
@@ -317,10 +318,6 @@ fn target(channel: &NotificationChannel) -> String {
 
 fn list_occasions(on: &[Occasion]) -> String {
     on.iter().map(|occasion| occasion.as_str()).collect::<Vec<_>>().join(", ")
-}
-
-fn yes_or_no(is_so: bool) -> String {
-    if is_so { "yes" } else { "no" }.to_owned()
 }
 
 fn channel_kind(word: &str) -> Result<ChannelKind, UnknownWord> {

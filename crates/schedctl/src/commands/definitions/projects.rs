@@ -7,7 +7,7 @@ use sched_wire::{DeleteProjectQuery, PageQuery, Project, ProjectDeleted, Project
 use crate::commands::{Session, print_more};
 use crate::consent::{self, WithoutTerminal};
 use crate::failure::CommandResult;
-use crate::output::{Column, or_dash, time};
+use crate::output::{Column, or_dash, time, yes_or_no};
 use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
@@ -64,7 +64,7 @@ pub(crate) enum ProjectsCommand {
 
 const COLUMNS: &[Column<Project>] = &[
     Column::new("NAME", |project| project.name.clone()),
-    Column::new("PAUSED", |project| project.is_paused.to_string()),
+    Column::new("PAUSED", |project| yes_or_no(project.is_paused)),
     Column::new("REASON", |project| or_dash(project.pause_reason.clone())),
     Column::new("UPDATED", |project| time(project.updated_at)),
     Column::wide("TITLE", |project| project.display_name.clone()),
@@ -90,6 +90,8 @@ pub(crate) async fn run(command: ProjectsCommand, session: &Session) -> CommandR
         }
         ProjectsCommand::Delete { name, with_jobs, yes } => {
             if with_jobs && !yes {
+                // A missing project needs no confirmation.
+                let _exists: Project = api.get(&["projects", &name], &()).await?;
                 let what = format!(
                     "project {name} will be deleted with all its jobs, and their waiting runs cancelled"
                 );

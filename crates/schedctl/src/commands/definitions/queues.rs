@@ -8,7 +8,7 @@ use sched_wire::{Queue, QueueSpec, QueuesQuery, Rate, ReasonRequest};
 use crate::api::Api;
 use crate::commands::{Session, print_more};
 use crate::failure::{CommandResult, failure};
-use crate::output::{Column, neutral, or_dash, print_notice, time};
+use crate::output::{Column, neutral, or_dash, print_notice, time, yes_or_no};
 use crate::values::{at_least_one, whole, within};
 
 const MOST_ASKED: usize = 20;
@@ -90,7 +90,7 @@ pub(crate) struct SetArgs {
 
 const LIST: &[Column<Queue>] = &[
     Column::new("NAME", |queue| queue.name.clone()),
-    Column::new("PAUSED", |queue| queue.is_paused.to_string()),
+    Column::new("PAUSED", |queue| yes_or_no(queue.is_paused)),
     Column::new("WAITING", |queue| {
         format!("{}{}", queue.waiting, if queue.waiting_is_at_least { "+" } else { "" })
     }),
@@ -218,7 +218,10 @@ fn changed(now: Option<Queue>, args: &SetArgs) -> QueueSpec {
 }
 
 fn used(used: Option<i64>, of: Option<i32>) -> Option<String> {
-    Some(format!("{}/{}", used.unwrap_or(0), of?))
+    match of {
+        Some(of) => Some(format!("{}/{of}", used.unwrap_or(0))),
+        None => used.map(|used| used.to_string()),
+    }
 }
 
 fn rate(text: &str) -> Result<Rate, String> {

@@ -150,10 +150,20 @@ async fn set(args: SetArgs, session: &Session) -> Result<(), ExitError> {
         None if io::stdin().is_terminal() => prompt(&format!("Value of {} (not shown): ", args.name)).await?,
         None => without_line_end(text(io::stdin(), "standard input")?),
     };
+    if value.expose_secret().is_empty() {
+        return Err(usage(anyhow!(no_value(args.from_file.as_deref()))));
+    }
     let spec = SecretSpec { value: value.expose_secret().to_owned() };
     let query = SecretQuery { project: args.project };
     let secret: Secret = api.put(&["secrets", &args.name], &query, &spec).await?;
     session.output.record(&secret, GET)
+}
+
+fn no_value(from: Option<&Path>) -> String {
+    match from {
+        Some(path) => format!("{} is empty; a secret has at least one character", path.display()),
+        None => "no value on standard input; send it there, as in `printf %s \"$VALUE\" | schedctl secrets set NAME`, or use --from-file".to_owned(),
+    }
 }
 
 fn from_file(path: &Path) -> Result<SecretString, ExitError> {

@@ -10,7 +10,7 @@ use sched_wire::{
 use super::super::{Session, print_more};
 use super::{Direct, DirectArgs, direct};
 use crate::failure::{CommandResult, usage};
-use crate::output::{Column, or_dash, print_notice, time};
+use crate::output::{Column, or_dash, print_notice, time, yes_or_no};
 use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
@@ -140,7 +140,7 @@ fn patch(quotas: &[Quota]) -> QuotasPatch {
 const COLUMNS: &[Column<Tenant>] = &[
     Column::new("SLUG", |tenant| tenant.slug.clone()),
     Column::new("NAME", |tenant| tenant.name.clone()),
-    Column::new("PAUSED", |tenant| if tenant.is_paused { "yes" } else { "no" }.to_owned()),
+    Column::new("PAUSED", |tenant| yes_or_no(tenant.is_paused)),
     Column::new("CREATED", |tenant| time(tenant.created_at)),
     Column::wide("REASON", |tenant| or_dash(tenant.pause_reason.as_deref())),
     Column::wide("QUOTAS", |tenant| or_dash(limits(&tenant.quotas))),

@@ -16,7 +16,7 @@ use super::super::{Session, print_more};
 use super::password::{PasswordArgs, hash, read};
 use super::{Direct, DirectArgs, direct};
 use crate::failure::{CommandResult, usage};
-use crate::output::{Column, or_dash, print_notice, time};
+use crate::output::{Column, or_dash, print_notice, time, yes_or_no};
 use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
@@ -129,8 +129,8 @@ pub(crate) enum MembershipsCommand {
 const USERS: &[Column<User>] = &[
     Column::new("EMAIL", |user| user.email.clone()),
     Column::new("NAME", |user| user.display_name.clone()),
-    Column::new("ACTIVE", |user| yes(user.is_active)),
-    Column::new("SYSTEM OPERATOR", |user| yes(user.is_system_operator)),
+    Column::new("ACTIVE", |user| yes_or_no(user.is_active)),
+    Column::new("SYSTEM OPERATOR", |user| yes_or_no(user.is_system_operator)),
     Column::wide("LAST LOGIN", |user| or_dash(user.last_login_at.map(time).as_deref())),
     Column::wide("CREATED", |user| time(user.created_at)),
     Column::wide("ID", |user| user.id.to_string()),
@@ -140,13 +140,9 @@ const MEMBERS: &[Column<Membership>] = &[
     Column::new("EMAIL", |member| member.email.clone()),
     Column::new("NAME", |member| member.display_name.clone()),
     Column::new("ROLE", |member| member.role.clone()),
-    Column::new("ACTIVE", |member| yes(member.is_active)),
+    Column::new("ACTIVE", |member| yes_or_no(member.is_active)),
     Column::new("SINCE", |member| time(member.since)),
 ];
-
-fn yes(flag: bool) -> String {
-    if flag { "yes" } else { "no" }.to_owned()
-}
 
 pub(crate) async fn run(command: UsersCommand, session: &Session) -> CommandResult {
     match command {

@@ -21,7 +21,7 @@ use crate::api::{Api, ApiError};
 use crate::commands::definitions::queues;
 use crate::consent::{self, WithoutTerminal};
 use crate::failure::{CommandResult, usage};
-use crate::manifest::Files;
+use crate::manifest::{Files, FilesError, ReadFiles};
 use crate::output::{Column, List, neutral, or_dash, print_notice};
 
 const EVERY: usize = 1_000_000;
@@ -57,6 +57,7 @@ const ROWS: &[Column<ApplyRow>] = &[
 impl From<&Applied> for ApplyRow {
     fn from(applied: &Applied) -> Self {
         let kind = match applied.kind {
+            Kind::Project => "project",
             Kind::Queue => "queue",
             Kind::Calendar => "calendar",
             Kind::TaskFunction => "task function",
@@ -96,7 +97,11 @@ impl From<&JobDeleted> for ApplyRow {
 
 pub(super) async fn run(args: ApplyArgs, session: &Session) -> CommandResult {
     let ApplyArgs { file, dry_run, prune, yes } = args;
-    let files = Files::read(&file)?;
+    let read = ReadFiles::read(&file);
+    if !read.is_sound() {
+        return Err(refused(read, session).await.into());
+    }
+    let files = read.files;
     if files.manifest() == Manifest::default() {
         return Err(usage(anyhow!("the files are empty: no jobs and no other definitions")));
     }
@@ -115,6 +120,7 @@ pub(super) async fn run(args: ApplyArgs, session: &Session) -> CommandResult {
         delete(&api, superfluous).await?
     };
     let written = scheduled_anew(&applied.results);
+    let missing = applied.missing_secrets.clone();
     let lines = applied
         .results
         .iter()
@@ -123,12 +129,39 @@ pub(super) async fn run(args: ApplyArgs, session: &Session) -> CommandResult {
         .collect::<Vec<_>>();
     let list = List { items: &lines, columns: ROWS, nothing: "the files describe nothing" };
     session.output.items(&Outcome { applied, deleted }, list)?;
+    for name in missing {
+        let name = neutral::line(&name);
+        print_notice(&format!(
+            "the secret {name} does not exist, and runs that need it fail: `schedctl secrets set {name}`"
+        ));
+    }
     warn_past_fires(&api, &files, &written).await;
     queues::warn_unserved(&api, files.queues()).await;
     if dry_run {
         print_notice("dry run: nothing was written");
     }
     Ok(exit::OK)
+}
+
+/// The mistakes of the files, with those that the API, or else an offline check, finds in the sound
+/// items.
+async fn refused(read: ReadFiles, session: &Session) -> FilesError {
+    if !read.can_be_checked() {
+        return read.error(Vec::new());
+    }
+    let checked = match session.api() {
+        Ok(api) => {
+            let manifest = read.files.manifest_for(api.url());
+            let query = ApplyQuery { dry_run: true };
+            api.post_with::<ApplyResult>(&["apply"], &query, &manifest).await.map(|_sound| Vec::new())
+        }
+        Err(_no_api) => return read.offline(),
+    };
+    match checked {
+        Ok(none) => read.error(none),
+        Err(ApiError::Refused(problem)) if !problem.errors.is_empty() => read.error(problem.errors),
+        Err(_not_checked) => read.offline(),
+    }
 }
 
 /// An unreadable database clock is no error: everything is already stored.
@@ -160,7 +193,8 @@ fn scheduled_anew(results: &[Applied]) -> HashSet<String> {
 }
 
 pub(crate) async fn apply(api: &Api, files: &Files, dry_run: bool) -> Result<ApplyResult, ExitError> {
-    let error = match api.post_with(&["apply"], &ApplyQuery { dry_run }, &files.manifest()).await {
+    let manifest = files.manifest_for(api.url());
+    let error = match api.post_with(&["apply"], &ApplyQuery { dry_run }, &manifest).await {
         Ok(result) => return Ok(result),
         Err(error) => suggestions::in_error(api, error).await,
     };

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, Subcommand};
 use sched_wire::{DEFAULT_PREVIEW, JobSort, JobStatus, JobType, MAX_PREVIEW, RunFilter};
 
 use super::create::CreateArgs;
+use super::validate::ValidateArgs;
 use crate::commands::runs::trigger::TriggerArgs;
 use crate::values::{at_least_one, instant, whole, within};
 
@@ -74,6 +75,11 @@ pub(crate) struct ApplyArgs {
 pub(crate) enum JobsCommand {
     /// Create and change the definitions in files, all of them or none
     Apply(ApplyArgs),
+    /// Check files without an API: shapes, and the meaning of jobs, task functions and calendars
+    ///
+    /// Names that the files do not define, limits of queues, templates and notifications are
+    /// checked by `jobs apply --dry-run`. Exit code 2 if there are mistakes.
+    Validate(ValidateArgs),
     /// Print the JSON Schema of jobs files, for editors
     Schema,
     /// List jobs

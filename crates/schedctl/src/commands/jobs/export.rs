@@ -1,7 +1,7 @@
 //! `export`: the definitions of the tenant as a jobs file for `jobs apply`.
 //!
-//! Default values are left out. Hidden values stay hidden and are reported; `jobs apply` rejects
-//! them until the user replaces them.
+//! Default values are left out. Hidden values stay hidden and are reported. `jobs apply` keeps the
+//! stored value for a hidden one; on another installation it expects a secret in its place.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use clap::Args;
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
     CalendarSpec, ExportQuery, FunctionSpec, JobSpec, Manifest, NotificationChannelSpec,
-    NotificationRuleSpec, QueueDefinition, TemplateSpec,
+    NotificationRuleSpec, ProjectDefinition, QueueDefinition, SecretReference, TemplateSpec,
 };
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
@@ -17,9 +17,8 @@ use serde_json::{Map, Value};
 
 use crate::commands::Session;
 use crate::failure::{CommandResult, failure};
+use crate::manifest::HIDDEN;
 use crate::output::print_notice;
-
-pub(crate) const HIDDEN: &str = "(hidden)";
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
@@ -42,8 +41,8 @@ pub(crate) async fn run(args: ExportArgs, session: &Session) -> CommandResult {
     session.output.document(&File::of(manifest)?)?;
     if !hidden.is_empty() {
         print_notice(&format!(
-            "inline values of variables, headers and signing secrets are hidden: replace {HIDDEN:?} by the value or the name of a \
-             secret before you apply the file; functions: {}",
+            "values that may be secrets are {HIDDEN:?}: `jobs apply` keeps them here, and expects a secret in place of each on another \
+             installation; functions: {}",
             crate::output::neutral::line(&hidden.join(", "))
         ));
     }
@@ -101,6 +100,10 @@ impl<'de> Deserialize<'de> for Fields {
 #[derive(Debug, Serialize)]
 struct File {
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    projects: Vec<ProjectDefinition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    secrets: Vec<SecretReference>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     queues: Vec<QueueDefinition>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     calendars: Vec<CalendarSpec>,
@@ -132,6 +135,8 @@ impl File {
                 .map(|job| shortened::<JobSpec>(job, &needed))
                 .collect::<Result<_, _>>()
                 .map_err(failure)?,
+            projects: manifest.projects,
+            secrets: manifest.secrets,
             queues: manifest.queues,
             calendars: manifest.calendars,
             templates: manifest.templates,
@@ -160,6 +165,8 @@ mod tests {
 
     fn manifest() -> Manifest {
         let manifest = json!({
+            "projects": [{"name": "p", "display_name": "Payments"}],
+            "secrets": [{"name": "s"}],
             "queues": [{"name": "io", "max_running": 3, "rate": {"count": 10, "period_seconds": 60}}, {"name": "plain"}],
             "calendars": [{"name": "free", "weekly": ["SAT"], "dates": ["2026-12-24"]}],
             "task_functions": [

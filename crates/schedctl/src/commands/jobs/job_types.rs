@@ -6,7 +6,7 @@ use sched_wire::{JobTypeInfo, JobTypeSpec, Page};
 
 use crate::commands::Session;
 use crate::failure::CommandResult;
-use crate::output::Column;
+use crate::output::{Column, yes_or_no};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobTypesCommand {
@@ -31,7 +31,7 @@ pub(crate) enum Accepts {
 
 const COLUMNS: &[Column<JobTypeInfo>] = &[
     Column::new("NAME", |kind| kind.name.clone()),
-    Column::new("ACTIVE", |kind| kind.is_active.to_string()),
+    Column::new("ACTIVE", |kind| yes_or_no(kind.is_active)),
     Column::new("DESCRIPTION", |kind| kind.description.clone()),
 ];
 

@@ -73,9 +73,10 @@ pub(super) async fn roll_back(
 }
 
 pub(super) async fn delete(name: &str, version: &VersionArgs, yes: bool, session: &Session) -> CommandResult {
-    // Without a readable key the confirmation would be pointless.
     let api = session.api()?;
     if !yes {
+        // A missing job needs no confirmation.
+        let _exists: Job = api.get(&["jobs", name], &()).await?;
         consent::confirm(
             &format!("job {name} will be deleted, and its waiting runs cancelled"),
             "--yes",

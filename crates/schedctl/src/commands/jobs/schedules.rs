@@ -39,12 +39,19 @@ struct Fire {
     /// Before a calendar moved it.
     #[serde(skip_serializing_if = "Option::is_none")]
     moved_from: Option<String>,
+    /// The job is paused then, and skips the fire.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_paused: bool,
 }
 
 const FIRES: &[Column<Fire>] = &[
     Column::new("UTC", |fire| fire.utc.clone()),
     Column::new("LOCAL", |fire| fire.local.clone()),
-    Column::new("NOTE", |fire| or_dash(fire.note)),
+    Column::new("NOTE", |fire| {
+        let paused = fire.is_paused.then_some("paused: skipped");
+        let notes: Vec<&str> = fire.note.into_iter().chain(paused).collect();
+        or_dash(Some(notes.join(", ")).filter(|notes| !notes.is_empty()))
+    }),
 ];
 
 impl From<Preview> for Shown {
@@ -69,7 +76,8 @@ impl From<sched_wire::Preview> for Shown {
 
 impl From<&sched_wire::FireTime> for Fire {
     fn from(fire: &sched_wire::FireTime) -> Self {
-        Self::at(fire.utc, fire.local, fire.note.map(|note| note.as_str()), fire.moved_from)
+        let at = Self::at(fire.utc, fire.local, fire.note.map(|note| note.as_str()), fire.moved_from);
+        Self { is_paused: fire.is_paused, ..at }
     }
 }
 
@@ -92,14 +100,15 @@ impl Fire {
             local: local.to_rfc3339_opts(format, false),
             note,
             moved_from: moved_from.map(|from| from.to_rfc3339_opts(format, true)),
+            is_paused: false,
         }
     }
 }
 
-pub(crate) fn run(command: SchedulesCommand, session: &Session) -> CommandResult {
+pub(crate) async fn run(command: SchedulesCommand, session: &Session) -> CommandResult {
     match command {
         SchedulesCommand::Preview(args) => preview(&args, session),
-        SchedulesCommand::Simulate(args) => simulate::run(&args, present(), session),
+        SchedulesCommand::Simulate(args) => simulate::run(&args, present(), session).await,
     }
 }
 

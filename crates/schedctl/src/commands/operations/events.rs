@@ -8,20 +8,31 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use sched_runtime::exit;
-use sched_wire::{Event, EventStreamQuery, EventType, EventsQuery, Page, RunStatus, StreamMessage};
+use sched_runtime::exit::{self, ExitError};
+use sched_wire::{
+    Attempt, Event, EventStreamQuery, EventType, EventsQuery, Page, Run, RunStatus, StreamMessage,
+};
 use uuid::Uuid;
 
 use self::shown::LIST;
 use crate::api::{Api, ApiError, Events};
 use crate::commands::{Session, print_more};
 use crate::failure::{CommandResult, failure};
-use crate::output::{neutral, print_notice};
+use crate::output::print_notice;
 use crate::values::{at_least_one, duration, id};
 
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Maximum number of consecutive failures.
 const TRIES: u32 = 30;
+
+/// Events with which a run may have ended.
+pub(in crate::commands) const ENDS: [EventType; 5] = [
+    EventType::ScheduleExecutionCompleted,
+    EventType::ScheduleExecutionLost,
+    EventType::DispatchDeadLetter,
+    EventType::DispatchCancelled,
+    EventType::DispatchExpired,
+];
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EventsCommand {
@@ -119,15 +130,15 @@ pub(crate) async fn run(command: EventsCommand, session: &Session) -> CommandRes
             tail(query, session).await
         }
         EventsCommand::Wait { job, run, status, timeout, since } => {
+            if let Some(run) = run {
+                let api = session.api()?;
+                let known = known_run(&api, run).await?;
+                if known.status.is_final() {
+                    return report_past(&api, &known, status, session).await;
+                }
+            }
             let since = since.or_else(|| run.and_then(created_at));
-            let types = [
-                EventType::ScheduleExecutionCompleted,
-                EventType::ScheduleExecutionLost,
-                EventType::DispatchDeadLetter,
-                EventType::DispatchCancelled,
-                EventType::DispatchExpired,
-            ];
-            let event_type = Some(types.map(EventType::as_str).join(","));
+            let event_type = Some(ENDS.map(EventType::as_str).join(","));
             let query = EventStreamQuery { job, run, event_type, since, ..EventStreamQuery::default() };
             match tokio::time::timeout(timeout, wait(query, session)).await {
                 Ok(ended) => report(&ended?, status, session),
@@ -172,7 +183,7 @@ async fn tail(query: EventStreamQuery, session: &Session) -> CommandResult {
         let event = stream.next().await?;
         let line = match &mut lines {
             Some(lines) => lines.item(&event),
-            None => format!("{}\n", neutral::json(&serde_json::to_string(&event).map_err(failure)?)),
+            None => session.output.streamed(&event)?,
         };
         let mut output = io::stdout().lock();
         match output.write_all(line.as_bytes()).and_then(|()| output.flush()) {
@@ -182,10 +193,40 @@ async fn tail(query: EventStreamQuery, session: &Session) -> CommandResult {
     }
 }
 
-async fn wait(
-    query: EventStreamQuery,
-    session: &Session,
-) -> Result<(Event, RunStatus), sched_runtime::exit::ExitError> {
+/// Refuses the id of a run that does not exist; an attempt has a similar id.
+async fn known_run(api: &Api, run: Uuid) -> Result<Run, ExitError> {
+    let id = run.to_string();
+    let found: Result<Run, ApiError> = api.get(&["runs", &id], &()).await;
+    match found {
+        Err(error) if error.is_not_found() => {
+            let attempt: Result<Attempt, ApiError> = api.get(&["attempts", &id], &()).await;
+            if let Ok(attempt) = attempt {
+                print_notice(&format!("this is the id of an attempt of run {}", attempt.run_id));
+            }
+            Err(error.into())
+        }
+        found => Ok(found?),
+    }
+}
+
+/// Of a run that has ended already. Retention may have removed its events.
+async fn report_past(api: &Api, run: &Run, expected: RunStatus, session: &Session) -> CommandResult {
+    let query = EventsQuery {
+        run: Some(run.id),
+        event_type: Some(ENDS.map(EventType::as_str).join(",")),
+        ..EventsQuery::default()
+    };
+    let events: Page<Event> = api.get(&["events"], &query).await?;
+    match events.items.into_iter().find_map(|event| ended(&event).map(|status| (event, status))) {
+        Some(end) => report(&end, expected, session),
+        None => {
+            print_notice(&format!("it ended as {}, and its events have been removed", run.status));
+            Ok(if run.status == expected { exit::OK } else { exit::ENDED_OTHERWISE })
+        }
+    }
+}
+
+async fn wait(query: EventStreamQuery, session: &Session) -> Result<(Event, RunStatus), ExitError> {
     let mut stream = Stream::new(session.api()?, query);
     loop {
         let event = stream.next().await?;
@@ -230,7 +271,7 @@ impl Stream {
         Self { api, query, open: None, failures: 0 }
     }
 
-    async fn next(&mut self) -> Result<Event, sched_runtime::exit::ExitError> {
+    async fn next(&mut self) -> Result<Event, ExitError> {
         loop {
             let Some(events) = &mut self.open else {
                 self.open = self.reconnect().await?;
@@ -268,7 +309,7 @@ impl Stream {
     }
 
     /// Reopens the stream; `None` if a later attempt may succeed.
-    async fn reconnect(&mut self) -> Result<Option<Events>, sched_runtime::exit::ExitError> {
+    async fn reconnect(&mut self) -> Result<Option<Events>, ExitError> {
         match self.api.events(&["events", "stream"], &self.query).await {
             Ok(events) => Ok(Some(events)),
             Err(error) if error.is_passing() && self.failures < TRIES => {

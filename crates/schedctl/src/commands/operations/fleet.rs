@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use sched_runtime::exit;
-use sched_wire::{Page, SchedulerInstance};
+use sched_wire::{Page, SchedulerInstance, SchedulerStatus};
 use uuid::Uuid;
 
 use crate::commands::Session;
@@ -27,13 +27,14 @@ const SCHEDULERS: &[Column<SchedulerInstance>] = &[
     Column::new("ID", |scheduler| scheduler.id.to_string()),
     Column::new("HOST", |scheduler| scheduler.hostname.clone()),
     Column::new("PID", |scheduler| scheduler.pid.to_string()),
+    Column::new("STATUS", |scheduler| scheduler.status.to_string()),
     Column::new("ROLE", |scheduler| {
-        match (scheduler.is_leader, scheduler.lease_expired_seconds) {
-            (true, Some(_)) => "leader, lease expired",
-            (true, None) => "leader",
-            (false, _) => "standby",
-        }
-        .to_owned()
+        or_dash(match (scheduler.is_leader, scheduler.status) {
+            (true, SchedulerStatus::Offline) => Some("leader, lease expired"),
+            (true, SchedulerStatus::Online) => Some("leader"),
+            (false, SchedulerStatus::Online) => Some("standby"),
+            (false, SchedulerStatus::Offline) => None,
+        })
     }),
     Column::new("TERM", |scheduler| or_dash(scheduler.term)),
     Column::new("HEARTBEAT", |scheduler| time(scheduler.last_heartbeat)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use clap::Subcommand;
 use sched_runtime::exit;
-use sched_wire::{LeaderState, Page, SchedulerInstance, StepDownRequest};
+use sched_wire::{LeaderState, Page, SchedulerInstance, SchedulerStatus, StepDownRequest};
 use serde::Serialize;
 
 use crate::api::{Api, ApiError};
@@ -49,6 +49,8 @@ struct LeaderStatus {
     /// Or the last one, while no standby has taken over.
     leader: Option<SchedulerInstance>,
     standbys: Vec<SchedulerInstance>,
+    /// Silent for longer than the lease, and not the last leader.
+    offline: Vec<SchedulerInstance>,
 }
 
 const STATUS: &[Column<LeaderStatus>] = &[
@@ -72,10 +74,8 @@ const STATUS: &[Column<LeaderStatus>] = &[
         let asked_at = status.leader.as_ref().and_then(|leader| leader.step_down_requested_at);
         asked_at.map_or_else(|| "no".to_owned(), |at| format!("requested at {}", time(at)))
     }),
-    Column::new("Standbys", |status| match status.standbys.as_slice() {
-        [] => "none".to_owned(),
-        standbys => standbys.iter().map(process).collect::<Vec<_>>().join(", "),
-    }),
+    Column::new("Standbys", |status| processes(&status.standbys)),
+    Column::new("Offline", |status| processes(&status.offline)),
 ];
 
 #[derive(Debug, Serialize)]
@@ -102,8 +102,8 @@ pub(crate) async fn run(command: LeaderCommand, session: &Session) -> CommandRes
 }
 
 async fn status(session: &Session) -> CommandResult {
-    let (leader, standbys) = schedulers(&session.api()?).await?;
-    let status = LeaderStatus::of(leader, standbys);
+    let (leader, others) = schedulers(&session.api()?).await?;
+    let status = LeaderStatus::of(leader, others);
     session.output.record(&status, STATUS)?;
     match trouble(status.leader_state, status.lease_expired_seconds) {
         None => Ok(exit::OK),
@@ -115,14 +115,16 @@ async fn status(session: &Session) -> CommandResult {
 }
 
 impl LeaderStatus {
-    fn of(leader: Option<SchedulerInstance>, standbys: Vec<SchedulerInstance>) -> Self {
+    fn of(leader: Option<SchedulerInstance>, others: Vec<SchedulerInstance>) -> Self {
+        let (standbys, offline) =
+            others.into_iter().partition(|scheduler| scheduler.status == SchedulerStatus::Online);
         let lease_expired_seconds = leader.as_ref().and_then(|leader| leader.lease_expired_seconds);
         let leader_state = match (&leader, lease_expired_seconds) {
             (None, _) => LeaderState::None,
             (Some(_), Some(_)) => LeaderState::Expired,
             (Some(_), None) => LeaderState::Live,
         };
-        Self { leader_state, lease_expired_seconds, leader, standbys }
+        Self { leader_state, lease_expired_seconds, leader, standbys, offline }
     }
 }
 
@@ -173,9 +175,16 @@ async fn next_leader(api: &Api, former: &SchedulerInstance) -> Result<SchedulerI
 
 async fn schedulers(api: &Api) -> Result<(Option<SchedulerInstance>, Vec<SchedulerInstance>), ApiError> {
     let page: Page<SchedulerInstance> = api.get(&["schedulers"], &()).await?;
-    let (mut leaders, standbys): (Vec<_>, Vec<_>) =
+    let (mut leaders, others): (Vec<_>, Vec<_>) =
         page.items.into_iter().partition(|scheduler| scheduler.is_leader);
-    Ok((leaders.pop(), standbys))
+    Ok((leaders.pop(), others))
+}
+
+fn processes(schedulers: &[SchedulerInstance]) -> String {
+    match schedulers {
+        [] => "none".to_owned(),
+        schedulers => schedulers.iter().map(process).collect::<Vec<_>>().join(", "),
+    }
 }
 
 fn process(scheduler: &SchedulerInstance) -> String {
@@ -195,6 +204,10 @@ mod tests {
             version: "1.0".into(),
             started_at: now,
             last_heartbeat: now,
+            status: match lease_expired_seconds {
+                None => SchedulerStatus::Online,
+                Some(_) => SchedulerStatus::Offline,
+            },
             is_leader: true,
             lease_expired_seconds,
             leader_since: Some(now),
@@ -202,6 +215,14 @@ mod tests {
             step_down_requested_at: None,
             clock_offset_seconds: None,
         }
+    }
+
+    #[test]
+    fn silent_scheduler_is_no_standby() {
+        let other = |expired| SchedulerInstance { is_leader: false, term: None, ..scheduler(expired) };
+        let status = LeaderStatus::of(Some(scheduler(None)), vec![other(None), other(Some(9))]);
+        assert_eq!((status.standbys.len(), status.offline.len()), (1, 1));
+        assert_eq!(status.offline[0].status, SchedulerStatus::Offline);
     }
 
     #[test]

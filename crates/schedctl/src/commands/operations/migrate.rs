@@ -105,7 +105,7 @@ pub(crate) async fn install(database: &Database) -> Result<(), ExitError> {
     let installed = built_in::install(&mut conn).await.map_err(failure)?;
     if !installed.jobs.is_empty() {
         print_notice(&format!(
-            "built-in jobs: {} (docs/operate/backup-and-retention.md)",
+            "created the built-in jobs {}; `schedctl jobs list --all` shows them",
             installed.jobs.join(", ")
         ));
     }

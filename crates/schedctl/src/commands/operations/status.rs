@@ -1,23 +1,34 @@
-//! `status`: the installation at a glance, with warnings.
+//! `status`: the installation at a glance, with warnings. Exit code 1 without a leader.
 
 use chrono::{DateTime, Utc};
-use sched_runtime::exit;
-use sched_wire::{Job, JobsQuery, LeaderState, Page, QueueStatus, Status};
+use sched_runtime::exit::{self, ExitError};
+use sched_wire::{Job, JobStatus, JobsQuery, LeaderState, Page, QueueStatus, Status};
 
 use super::leader;
+use crate::api::Api;
 use crate::commands::Session;
 use crate::failure::CommandResult;
-use crate::output::{Column, neutral, or_dash, print_notice, time};
+use crate::output::{Column, count, neutral, or_dash, print_notice, time, yes_or_no};
 
 struct StatusWithCounts {
     status: Status,
-    /// `None` if there are too many jobs to count.
-    built_in: Option<i64>,
+    /// Jobs as `jobs list` shows them, without built-in ones; `None` if there are too many to count.
+    own: Option<OwnJobs>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct OwnJobs {
+    all: i64,
+    enabled: i64,
 }
 
 const STATUS: &[Column<StatusWithCounts>] = &[
     Column::new("Jobs", jobs),
-    Column::new("Next fire", |StatusWithCounts { status, .. }| or_dash(status.next_run_at.map(time))),
+    Column::new("Next fire", |StatusWithCounts { status, .. }| {
+        let job = status.next_due.first().filter(|job| Some(job.next_run_at) == status.next_run_at);
+        let job = job.map_or_else(String::new, |job| format!(" ({})", neutral::line(&job.name)));
+        or_dash(status.next_run_at.map(|at| format!("{}{job}", time(at))))
+    }),
     Column::new("Runs", |StatusWithCounts { status, .. }| {
         format!("{} waiting, {} running", status.runs_waiting, status.runs_running)
     }),
@@ -28,7 +39,7 @@ const STATUS: &[Column<StatusWithCounts>] = &[
             (LeaderState::Expired, ago) => format!("none leads, lease expired {}s ago", ago.unwrap_or(0)),
             (LeaderState::None, _) => "none leads".to_owned(),
         };
-        format!("{}, {leads}", status.schedulers)
+        format!("{} online, {leads}", status.schedulers)
     }),
     Column::new("Database time", |StatusWithCounts { status, .. }| time(status.now)),
 ];
@@ -41,10 +52,10 @@ struct QueueAt {
 const QUEUES: &[Column<QueueAt>] = &[
     Column::new("QUEUE", |at| at.queue.name.clone()),
     Column::new("WAITING", |at| at.queue.waiting.to_string()),
-    Column::new("OLDEST SINCE", |at| or_dash(at.due().map(time))),
-    Column::new("DUE FROM", |at| or_dash(at.later().map(time))),
-    Column::new("SERVED", |at| at.queue.has_live_worker.to_string()),
-    Column::new("PAUSED", |at| at.queue.is_paused.to_string()),
+    Column::new("WAITING SINCE", |at| or_dash(at.due().map(time))),
+    Column::new("FIRST DUE", |at| or_dash(at.later().map(time))),
+    Column::new("HAS WORKER", |at| yes_or_no(at.queue.has_live_worker)),
+    Column::new("PAUSED", |at| yes_or_no(at.queue.is_paused)),
     Column::new("LIMITS", |at| limits(&at.queue)),
 ];
 
@@ -62,15 +73,13 @@ impl QueueAt {
 pub(crate) async fn run(session: &Session) -> CommandResult {
     let api = session.api()?;
     let status: Status = api.get(&["status"], &()).await?;
+    let code = if status.leader_state == LeaderState::Live { exit::OK } else { exit::FAILURE };
     if !session.output.is_table() {
         session.output.record(&status, &[])?;
-        return Ok(exit::OK);
+        return Ok(code);
     }
-    // The status counts all jobs, the list only those that are not built in.
-    let query = JobsQuery { total: Some(true), limit: Some(1), ..JobsQuery::default() };
-    let own: Page<Job> = api.get(&["jobs"], &query).await?;
-    let built_in = own.total.and_then(|own| built_in(&status, own));
-    let counted = StatusWithCounts { status, built_in };
+    let own = own_jobs(&api).await?;
+    let counted = StatusWithCounts { status, own };
     session.output.table(&counted, STATUS)?;
     let status = counted.status;
     if !status.queues.is_empty() {
@@ -79,27 +88,40 @@ pub(crate) async fn run(session: &Session) -> CommandResult {
         session.output.rows(&status.queues.iter().map(at).collect::<Vec<_>>(), QUEUES)?;
     }
     attention(&status).iter().for_each(|text| print_notice(text));
-    Ok(exit::OK)
+    Ok(code)
 }
 
-/// `None` if the counts were taken around a change.
-fn built_in(status: &Status, own: u64) -> Option<i64> {
-    let all = status.jobs_active + status.jobs_inactive;
-    Some((all - i64::try_from(own).ok()?).max(0))
+/// The status counts all jobs, the list only those that are not built in.
+async fn own_jobs(api: &Api) -> Result<Option<OwnJobs>, ExitError> {
+    let count = async |status| {
+        let query = JobsQuery { status, total: Some(true), limit: Some(1), ..JobsQuery::default() };
+        let page: Page<Job> = api.get(&["jobs"], &query).await?;
+        Ok::<_, ExitError>(page.total.and_then(|total| i64::try_from(total).ok()))
+    };
+    let (all, enabled) = (count(None).await?, count(Some(JobStatus::Enabled)).await?);
+    Ok(all.zip(enabled).map(|(all, enabled)| OwnJobs { all, enabled }))
 }
 
 fn jobs(counted: &StatusWithCounts) -> String {
     let Status { jobs_active, jobs_inactive, jobs_quarantined, .. } = counted.status;
     let quarantined = match jobs_quarantined {
         0 => String::new(),
-        count => format!(", {count} of them quarantined"),
+        count => format!("; {count} quarantined"),
     };
-    let built_in = match counted.built_in {
-        None => ", including built-in ones".to_owned(),
-        Some(0) => String::new(),
-        Some(count) => format!("; {count} of all are built in"),
+    let both = |enabled: i64, other: i64| match other {
+        0 => format!("{enabled} enabled"),
+        _ => format!("{enabled} enabled, {other} paused or disabled"),
     };
-    format!("{jobs_active} enabled, {jobs_inactive} paused or disabled{quarantined}{built_in}")
+    let Some(OwnJobs { all, enabled }) = counted.own else {
+        return format!("{}, including built-in ones{quarantined}", both(jobs_active, jobs_inactive));
+    };
+    // The counts may be from around a change.
+    let built_in = ((jobs_active - enabled).max(0), (jobs_inactive - (all - enabled)).max(0));
+    let built_in = match built_in {
+        (0, 0) => String::new(),
+        (enabled, other) => format!("; built in: {}", both(enabled, other)),
+    };
+    format!("{}{built_in}{quarantined}", both(enabled, all - enabled))
 }
 
 fn limits(queue: &QueueStatus) -> String {
@@ -132,7 +154,10 @@ fn attention(status: &Status) -> Vec<String> {
     }
     let unnamed = status.jobs_quarantined - i64::try_from(status.quarantined.len()).unwrap_or(i64::MAX);
     if unnamed > 0 {
-        found.push(format!("the scheduler has quarantined {unnamed} more jobs; `schedctl jobs list --all --status quarantined` shows them"));
+        let more = count(unnamed, "more job", "more jobs");
+        found.push(format!(
+            "the scheduler has quarantined {more}; see `schedctl jobs list --all --status quarantined`"
+        ));
     }
     found
 }
@@ -140,25 +165,30 @@ fn attention(status: &Status) -> Vec<String> {
 /// Without any worker, no warning per queue.
 fn in_queue(queue: &QueueStatus, has_workers: bool) -> Vec<String> {
     let (name, waiting) = (neutral::line(&queue.name), queue.waiting);
+    let runs_wait = count(waiting, "run waits", "runs wait");
     let mut found = Vec::new();
     if queue.is_paused {
         let reason = queue.pause_reason.as_ref();
         let reason = reason.map_or_else(String::new, |reason| format!(" ({})", neutral::line(reason)));
-        found.push(format!("the queue {name} is paused{reason}: {waiting} runs wait"));
+        found.push(format!("the queue {name} is paused{reason}: {runs_wait}"));
     }
     if !queue.has_live_worker && waiting > 0 && has_workers {
         found.push(match queue.workers_draining {
             0 => format!(
-                "no online worker serves the queue {name}, in which {waiting} runs wait: start one with --worker-queues {name}"
+                "no online worker serves the queue {name}, in which {runs_wait}: start one with --worker-queues {name}"
+            ),
+            1 => format!(
+                "the only worker of the queue {name} drains, and {runs_wait} in it: start another with \
+                 --worker-queues {name}, or undrain it with `schedctl workers undrain`"
             ),
             draining => format!(
-                "all {draining} workers of the queue {name} drain, and {waiting} runs wait in it: start a worker with \
+                "all {draining} workers of the queue {name} drain, and {runs_wait} in it: start a worker with \
                  --worker-queues {name}, or undrain one with `schedctl workers undrain`"
             ),
         });
     }
     if queue.is_at_limit && waiting > 0 {
-        found.push(format!("the queue {name} is at its limit ({}): {waiting} runs wait", limits(queue)));
+        found.push(format!("the queue {name} is at its limit ({}): {runs_wait}", limits(queue)));
     }
     found
 }
@@ -194,6 +224,7 @@ mod tests {
             jobs_quarantined: 0,
             quarantined: Vec::new(),
             next_run_at: None,
+            next_due: Vec::new(),
             runs_waiting: 3,
             runs_running: 0,
             workers_online: 1,
@@ -206,16 +237,18 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_counted_in_the_words_of_their_status_and_built_in_ones_apart() {
-        let of = |jobs_active, jobs_inactive, jobs_quarantined, own: Option<u64>| {
+    fn own_jobs_are_counted_like_the_list_and_built_in_ones_apart() {
+        let of = |(jobs_active, jobs_inactive, jobs_quarantined), own: Option<(i64, i64)>| {
             let status = Status { jobs_active, jobs_inactive, jobs_quarantined, ..status(Vec::new()) };
-            let built_in = own.and_then(|own| built_in(&status, own));
-            jobs(&StatusWithCounts { status, built_in })
+            let own = own.map(|(all, enabled)| OwnJobs { all, enabled });
+            jobs(&StatusWithCounts { status, own })
         };
-        assert_eq!(of(3, 2, 0, Some(0)), "3 enabled, 2 paused or disabled; 5 of all are built in");
-        assert_eq!(of(1, 2, 1, Some(3)), "1 enabled, 2 paused or disabled, 1 of them quarantined");
-        assert_eq!(of(1, 0, 0, Some(2)), "1 enabled, 0 paused or disabled");
-        assert_eq!(of(9000, 2000, 0, None), "9000 enabled, 2000 paused or disabled, including built-in ones");
+        assert_eq!(of((18, 2, 0), Some((14, 14))), "14 enabled; built in: 4 enabled, 2 paused or disabled");
+        assert_eq!(of((3, 2, 0), Some((0, 0))), "0 enabled; built in: 3 enabled, 2 paused or disabled");
+        assert_eq!(of((1, 2, 1), Some((3, 1))), "1 enabled, 2 paused or disabled; 1 quarantined");
+        assert_eq!(of((1, 0, 0), Some((2, 2))), "2 enabled");
+        let many = "9000 enabled, 2000 paused or disabled, including built-in ones";
+        assert_eq!(of((9000, 2000, 0), None), many);
     }
 
     #[test]

@@ -6,13 +6,14 @@ use std::time::Duration;
 use clap::Subcommand;
 use sched_runtime::exit;
 use sched_runtime::monotonic_clock::monotonic;
-use sched_wire::{ReasonRequest, UnknownWord, Worker, WorkerStatus, WorkersQuery};
+use sched_wire::{ReasonRequest, UnknownWord, Worker, WorkerRun, WorkerStatus, WorkersQuery};
 use uuid::Uuid;
 
 use crate::api::Api;
+use crate::commands::runs::progress;
 use crate::commands::{Session, print_more};
 use crate::failure::{CommandResult, failure};
-use crate::output::{Column, join_list, or_dash, print_notice, time};
+use crate::output::{Column, age, join_list, or_dash, print_notice, time};
 use crate::values::{at_least_one, duration, id};
 
 const LOOK: Duration = Duration::from_millis(500);
@@ -20,6 +21,9 @@ const LOOK: Duration = Duration::from_millis(500);
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkersCommand {
     /// List workers, live ones first
+    ///
+    /// STATUS and RUNNING are those of the last heartbeat; AS OF is its age. `schedctl status`
+    /// counts the running runs of the present.
     List {
         /// Only in this state: IDLE, BUSY, DRAINING or OFFLINE
         #[arg(long, value_name = "STATUS", value_parser = status)]
@@ -31,7 +35,7 @@ pub(crate) enum WorkersCommand {
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Show one worker
+    /// Show one worker and its current runs
     #[command(visible_alias = "show")]
     Get {
         /// Id, as shown by `schedctl workers list`
@@ -70,14 +74,26 @@ const COLUMNS: &[Column<Worker>] = &[
     Column::new("PID", |worker| worker.process_id.to_string()),
     Column::new("STATUS", |worker| worker.status.to_string()),
     Column::new("RUNNING", |worker| format!("{}/{}", worker.running, worker.concurrency)),
+    Column::new("AS OF", |worker| age(worker.heartbeat_age_seconds)),
     Column::new("QUEUES", |worker| join_list(&worker.queues)),
-    Column::new("HEARTBEAT", |worker| time(worker.last_heartbeat)),
+    Column::wide("HEARTBEAT", |worker| time(worker.last_heartbeat)),
     Column::wide("PROCESSED", |worker| worker.jobs_processed.to_string()),
     Column::wide("STARTED", |worker| time(worker.started_at)),
     Column::wide("OFFLINE SINCE", |worker| or_dash(worker.offline_since.map(time))),
     Column::wide("DRAIN SINCE", |worker| or_dash(worker.drain_requested_at.map(time))),
     Column::wide("VERSION", |worker| worker.version.clone()),
     Column::wide("PLATFORM", |worker| worker.platform.clone()),
+];
+
+const RUNS: &[Column<WorkerRun>] = &[
+    Column::new("RUN", |run| run.run_id.to_string()),
+    Column::new("JOB", |run| run.job.clone()),
+    Column::new("ATTEMPT", |run| run.attempt.to_string()),
+    Column::new("QUEUE", |run| run.queue.clone()),
+    Column::new("CLAIMED", |run| time(run.claimed_at)),
+    Column::new("PROGRESS", |run| or_dash(run.progress.as_ref().map(progress))),
+    Column::wide("SCHEDULED FOR", |run| time(run.scheduled_for)),
+    Column::wide("ATTEMPT ID", |run| run.attempt_id.to_string()),
 ];
 
 pub(crate) async fn run(command: WorkersCommand, session: &Session) -> CommandResult {
@@ -97,7 +113,19 @@ pub(crate) async fn run(command: WorkersCommand, session: &Session) -> CommandRe
         }
         WorkersCommand::Get { id } => {
             let worker: Worker = api.get(&["workers", &id.to_string()], &()).await?;
+            if !session.output.is_table() {
+                session.output.record(&worker, &[])?;
+                return Ok(exit::OK);
+            }
             session.output.whole(&worker, COLUMNS)?;
+            // Without `runs:read` the answer has none.
+            if let Some(runs) = &worker.runs {
+                session.output.print("\n")?;
+                match runs.as_slice() {
+                    [] => print_notice("the worker has no run of this tenant"),
+                    runs => session.output.rows(runs, RUNS)?,
+                }
+            }
         }
         WorkersCommand::Drain { id, wait, wait_timeout } => {
             let worker = request(&api, id, "drain").await?;

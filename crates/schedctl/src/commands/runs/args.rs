@@ -32,7 +32,7 @@ pub(crate) enum RunsCommand {
         /// Only runs whose last claim is by this worker
         #[arg(long, value_name = "ID", value_parser = id)]
         worker: Option<Uuid>,
-        /// Only runs of this source: scheduler, manual, api, retry, dependency or backfill
+        /// Only runs of this source: scheduler, manual, api, retry or dependency
         #[arg(long, value_name = "WHAT")]
         triggered_by: Option<String>,
         /// Only runs created at this instant or later: RFC 3339, a wall-clock time in UTC, or a
@@ -104,7 +104,7 @@ pub(crate) enum RunsCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// Wait for the end; exit code 1 for another status than requested
+    /// Wait for the end; exit code 1 for another result than requested
     #[arg(long)]
     pub(crate) wait: bool,
     /// Maximum wait of --wait
@@ -120,6 +120,10 @@ pub(crate) struct LogsArgs {
     /// Continue until the run has ended
     #[arg(long, short)]
     pub(crate) follow: bool,
+    /// With --follow, end with the result of the run: exit code 0 if it succeeded, else the exit code
+    /// of the program in its last attempt, or 1 without one
+    #[arg(long, requires = "follow")]
+    pub(crate) exit_status: bool,
     /// Print control characters unchanged
     #[arg(long)]
     pub(crate) raw: bool,
@@ -147,7 +151,7 @@ pub(crate) enum AttemptsCommand {
         /// Only attempts of this worker
         #[arg(long, value_name = "ID", value_parser = id)]
         worker: Option<Uuid>,
-        /// Only of runs of this source: scheduler, manual, api, retry, dependency or backfill
+        /// Only of runs of this source: scheduler, manual, api, retry or dependency
         #[arg(long, value_name = "WHAT")]
         triggered_by: Option<String>,
         /// Only attempts that started at this instant or later: RFC 3339, a wall-clock time in UTC,

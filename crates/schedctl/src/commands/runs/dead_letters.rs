@@ -4,20 +4,22 @@
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use sched_runtime::exit::{self, ExitError};
+use sched_runtime::monotonic_clock::monotonic;
 use sched_wire::{
     DeadLetter, DeadLetterChoice, DeadLettersCommand as Request, DeadLettersQuery, DeadLettersSettled,
-    ReasonRequest, RefusedCount, Run, TimeSort, UnknownWord,
+    ReasonRequest, RefusedCount, RetriedDeadLetter, Run, RunStatus, TimeSort, UnknownWord,
 };
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::cancel;
+use super::waiting::{await_end, may_wait};
 use crate::api::Api;
 use crate::commands::runs::WaitArgs;
 use crate::commands::{Session, print_more};
 use crate::consent::{self, WithoutTerminal};
 use crate::failure::{CommandResult, usage};
-use crate::output::{Column, List, or_dash, print_notice, time};
+use crate::output::{Column, List, count, neutral, or_dash, print_notice, time};
 use crate::values::{at_least_one, id};
 
 #[derive(Debug, Subcommand)]
@@ -48,9 +50,13 @@ pub(crate) enum DeadLettersCommand {
     /// Each retry creates a new run with the fire time and the arguments of the old one, and with
     /// the current settings of the job and its function. Dead letters of deleted or disabled jobs
     /// stay open; exit code 1 if there are any.
+    ///
+    /// With --wait it ends when all new runs have ended; exit code 1 unless all succeeded.
     Retry {
         #[command(flatten)]
         which: WhichArgs,
+        #[command(flatten)]
+        wait: WaitArgs,
     },
     /// Discard one dead letter, or all open ones of a filter; they stay visible until retention
     /// removes them
@@ -140,6 +146,8 @@ const GET: &[Column<LetterWithRun>] = &[
     Column::new("Died", |entry| time(entry.letter.died_at)),
     Column::new("Error", |entry| or_dash(entry.letter.error_message.as_deref())),
     Column::new("Error class", |entry| or_dash(entry.letter.error_class.as_deref())),
+    Column::new("Last output", |entry| or_dash(entry.letter.output_tail.as_deref())),
+    Column::new("URL", |entry| or_dash(entry.letter.url.as_deref())),
     Column::new("Arguments", |entry| entry.letter.task_args.to_string()),
     Column::new("Attempts", |entry| attempts(&entry.letter)),
     Column::new("Lost", |entry| entry.letter.lost_count.to_string()),
@@ -166,7 +174,20 @@ fn attempts(letter: &DeadLetter) -> String {
 struct Done {
     count: i64,
     refused: Vec<RefusedCount>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    retried: Vec<RetriedDeadLetter>,
 }
+
+impl Done {
+    fn code(&self) -> u8 {
+        if self.refused.is_empty() { exit::OK } else { exit::FAILURE }
+    }
+}
+
+const RETRIED: &[Column<RetriedDeadLetter>] = &[
+    Column::new("RUN", |retried| retried.run_id.to_string()),
+    Column::new("RETRIED AS", |retried| retried.retried_as.to_string()),
+];
 
 const DONE: &[Column<Done>] = &[
     Column::new("Done", |done| done.count.to_string()),
@@ -189,12 +210,11 @@ pub(crate) async fn run(command: DeadLettersCommand, session: &Session) -> Comma
             print_more(&letters, limit);
         }
         DeadLettersCommand::Get { id } => get(id, session).await?,
-        DeadLettersCommand::Retry { which: WhichArgs { id: Some(id), .. } } => {
-            let wait = WaitArgs { wait: false, wait_timeout: std::time::Duration::ZERO };
+        DeadLettersCommand::Retry { which: WhichArgs { id: Some(id), .. }, wait } => {
             return cancel::retry(&["dead-letters"], id, &wait, session).await;
         }
-        DeadLettersCommand::Retry { which } => {
-            return many("retry", request(which, None)?, true, session).await;
+        DeadLettersCommand::Retry { which, wait } => {
+            return retry_many(request(which, None)?, &wait, session).await;
         }
         DeadLettersCommand::Discard { which: WhichArgs { id: Some(id), .. }, reason, .. } => {
             let path = ["dead-letters", &id.to_string(), "discard"];
@@ -202,7 +222,10 @@ pub(crate) async fn run(command: DeadLettersCommand, session: &Session) -> Comma
             session.output.record(&letter, LIST)?;
         }
         DeadLettersCommand::Discard { which, reason, yes } => {
-            return many("discard", request(which, reason)?, yes, session).await;
+            let request = request(which, reason)?;
+            let Some(done) = many("discard", request, yes, session).await? else { return Ok(exit::OK) };
+            session.output.record(&done, DONE)?;
+            return Ok(done.code());
         }
     }
     Ok(exit::OK)
@@ -244,23 +267,67 @@ fn query(
     }
 }
 
-async fn many(action: &str, mut request: Request, is_agreed: bool, session: &Session) -> CommandResult {
+async fn retry_many(request: Request, wait: &WaitArgs, session: &Session) -> CommandResult {
+    if wait.wait {
+        may_wait(&session.api()?).await?;
+    }
+    let Some(done) = many("retry", request, true, session).await? else { return Ok(exit::OK) };
+    if session.output.is_table() {
+        session.output.rows(&done.retried, RETRIED)?;
+    }
+    session.output.record(&done, DONE)?;
+    if !wait.wait || done.retried.is_empty() {
+        return Ok(done.code());
+    }
+    print_notice(&format!("waiting for the end of {}", runs_of(done.retried.len())));
+    let (api, began) = (session.api()?, monotonic());
+    let mut failed = 0_usize;
+    for retried in &done.retried {
+        let left = wait.wait_timeout.saturating_sub(began.elapsed());
+        let run = await_end(&api, retried.retried_as, left).await?;
+        if run.status != RunStatus::Succeeded {
+            failed += 1;
+            print_notice(&format!(
+                "run {} of job {} ended as {}",
+                run.id,
+                neutral::line(&run.job),
+                run.status
+            ));
+        }
+    }
+    print_notice(&format!("{} succeeded, {failed} did not", runs_of(done.retried.len() - failed)));
+    Ok(if failed == 0 { done.code() } else { exit::FAILURE })
+}
+
+fn runs_of(count: usize) -> String {
+    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
+}
+
+/// `None` after a dry run.
+async fn many(
+    action: &str,
+    mut request: Request,
+    is_agreed: bool,
+    session: &Session,
+) -> Result<Option<Done>, ExitError> {
     let api = session.api()?;
     if request.dry_run || !is_agreed {
         let meant = send(&api, action, &Request { dry_run: true, ..request.clone() }).await?;
         if request.dry_run {
-            print_notice(&format!("{} are selected; nothing was changed", meant.count));
+            let selected = count(meant.count, "is", "are");
+            print_notice(&format!("{selected} selected; nothing was changed"));
             let list = List { items: &meant.sample, columns: LIST, nothing: NONE };
             session.output.items(&meant, list)?;
-            return Ok(exit::OK);
+            return Ok(None);
         }
-        let what = format!("This {action}s {} dead letters permanently", meant.count);
-        consent::confirm(&what, "--yes", WithoutTerminal::Refuse)?;
+        let letters = count(meant.count, "dead letter", "dead letters");
+        consent::confirm(&format!("This {action}s {letters} permanently"), "--yes", WithoutTerminal::Refuse)?;
     }
     let mut done = Done::default();
     loop {
         let page = send(&api, action, &request).await?;
         done.count += page.count;
+        done.retried.extend(page.retried);
         for refused in page.refused {
             match done.refused.iter_mut().find(|entry| entry.code == refused.code) {
                 Some(entry) => entry.count += refused.count,
@@ -272,8 +339,7 @@ async fn many(action: &str, mut request: Request, is_agreed: bool, session: &Ses
             break;
         }
     }
-    session.output.record(&done, DONE)?;
-    Ok(if done.refused.is_empty() { exit::OK } else { exit::FAILURE })
+    Ok(Some(done))
 }
 
 async fn send(api: &Api, action: &str, request: &Request) -> Result<DeadLettersSettled, ExitError> {

@@ -64,7 +64,7 @@ pub(crate) const ATTEMPTS: &[Column<Attempt>] = &[
     Column::wide("SCHEDULED FOR", |attempt| time(attempt.scheduled_for)),
     Column::wide("TRIGGERED BY", |attempt| attempt.triggered_by.clone()),
     Column::wide("WORKER", |attempt| or_dash(attempt.worker_id)),
-    Column::wide("OUTPUT", |attempt| format!("{}B", attempt.output_bytes)),
+    Column::wide("OUTPUT", output_size),
     Column::wide("RUN", |attempt| attempt.run_id.to_string()),
     Column::wide("ERROR", |attempt| or_dash(attempt.error_message.as_deref())),
     Column::wide("RESULT", |attempt| or_dash(attempt.result.as_ref())),
@@ -83,7 +83,7 @@ pub(super) const ATTEMPT: &[Column<Attempt>] = &[
     Column::new("Traceback", |attempt| or_dash(attempt.traceback.as_deref())),
     Column::new("Result", |attempt| or_dash(attempt.result.as_ref())),
     Column::new("Metrics", |attempt| or_dash(attempt.metrics.as_ref())),
-    Column::new("Output", |attempt| format!("{}B", attempt.output_bytes)),
+    Column::new("Output", output_size),
     Column::new("Scheduled for", |attempt| time(attempt.scheduled_for)),
     Column::new("Started", |attempt| time(attempt.started_at)),
     Column::new("Completed", |attempt| time(attempt.completed_at)),
@@ -93,6 +93,11 @@ pub(super) const ATTEMPT: &[Column<Attempt>] = &[
     Column::new("Trace id", |attempt| or_dash(attempt.trace_id.as_deref())),
     Column::new("Span id", |attempt| or_dash(attempt.span_id.as_deref())),
 ];
+
+fn output_size(attempt: &Attempt) -> String {
+    let note = if attempt.is_output_incomplete { " (incomplete)" } else { "" };
+    format!("{}B{note}", attempt.output_bytes)
+}
 
 fn attempts(run: &Run) -> String {
     let Run { attempt, retry_count, lost_count, .. } = run;

@@ -1,6 +1,11 @@
 //! Which events a rule reports, and how often.
 
-use super::{ends, happens, leader, messages, rule, settle};
+use sched_model::domain::attempt::AttemptOutcome;
+use sched_model::running::attempts::OutputChunk;
+use sched_scheduler::tasks::notify::Notify;
+use test_support::fixture::ended;
+
+use super::{ends, happens, leader, messages, rule, settle, settle_with};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
@@ -70,7 +75,10 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
     let body = "SELECT body ->> 'type', body ->> 'tenant', body ->> 'status', body ->> 'attempt', body ->> 'error', body ->> 'held_back',
                        body ->> 'id' = id::text, body ->> 'rule', body ? 'project', body ->> 'job_id' = job_id::text
                 FROM notification_deliveries WHERE rule_name = 'bad' ORDER BY event_id LIMIT 1";
-    assert_eq!(leader.records(body).await, ["(failure,default,FAILED,2,\"exit code 3\",0,t,bad,t,t)"]);
+    assert_eq!(leader.records(body).await, ["(failure,default,failed,2,\"exit code 3\",0,t,bad,t,t)"]);
+    let forms = "SELECT DISTINCT body ? 'dispatch_id', body ->> 'at' ~ '^[-0-9]{10}T[0-9:]{8}[.][0-9]{6}Z$', body ->> 'fire_time'
+                 FROM notification_deliveries WHERE kind = 'missed' AND body ->> 'job' = 'nightly'";
+    assert_eq!(leader.records(forms).await, ["(f,t,2026-01-01T00:00:00.000000Z)"]);
 }
 
 /// The failure is in no event of the table `events`: as in production, only history has it.
@@ -157,4 +165,37 @@ async fn what_is_held_back_is_counted_in_the_next_message() {
     let counts = "SELECT held_back, body ->> 'held_back' FROM notification_deliveries
                   WHERE body ->> 'job' = 'nightly' ORDER BY event_transaction_id, event_id";
     assert_eq!(leader.records(counts).await, ["(0,0)", "(3,3)"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failure_has_the_last_output_and_the_url_of_its_run() {
+    let leader = leader().await;
+    rule(&leader, "bad", "failure", ("", "")).await;
+    leader.job_with_runs("dump", 2).await;
+    let claimed = leader.claim_as_new_worker(2).await;
+    for (claimed, streams) in claimed.iter().zip([&["stdout", "stderr"][..], &["stdout", "log"][..]]) {
+        let end = ended(claimed, AttemptOutcome::Failed).max_attempts(1).record(|record| {
+            let chunk = |stream: &&'static str| OutputChunk {
+                stream: *stream,
+                chunk: 0,
+                content: format!("begin\nlast line of {stream}\n"),
+                dropped_bytes: 0,
+            };
+            record.output = streams.iter().map(chunk).collect();
+        });
+        assert_eq!(leader.end(&[end.build()], &[]).await.len(), 1);
+    }
+    let url = Some("https://sched.example.com".to_owned());
+    settle_with(&leader, &mut Notify::new(leader.scope.clone()).with_public_url(url)).await;
+    let bodies = "SELECT body ->> 'output_tail', body ->> 'status',
+                         body ->> 'url' = 'https://sched.example.com/api/v1/runs/' || subject_dispatch_id,
+                         body ->> 'run_id' = subject_dispatch_id::text, body ? 'attempt_id'
+                  FROM notification_deliveries ORDER BY body ->> 'output_tail'";
+    assert_eq!(
+        leader.rows(bodies).await,
+        [
+            ["begin\nlast line of log", "failed", "t", "t", "t"],
+            ["begin\nlast line of stderr", "failed", "t", "t", "t"],
+        ]
+    );
 }

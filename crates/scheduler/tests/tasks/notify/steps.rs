@@ -1,6 +1,6 @@
 //! The steps of the task: crashes, late commits, pages and failed statements.
 
-use sched_model::events::notifications::follow::{self, Limits};
+use sched_model::events::notifications::follow::{self, Limits, StepSettings};
 use sched_model::{Conn, DbError, dispatching::tick, transact};
 use sched_runtime::driver::Activation;
 use sched_scheduler::tasks::notify::Notify;
@@ -28,7 +28,7 @@ async fn a_leader_that_dies_in_the_middle_loses_nothing_and_tells_nothing_twice(
     let step = async |conn: &mut Conn| {
         tick::fence(conn, scope.instance, scope.term).await?;
         let work = follow::pending_work(conn).await?;
-        follow::step(conn, work, &[], LIMITS).await
+        follow::step(conn, work, StepSettings { limits: LIMITS, ignored: &[], public_url: None }).await
     };
     // The process dies just before the commit.
     let died: Result<(), DbError> = transact(&mut conn, "test", async |conn: &mut Conn| {

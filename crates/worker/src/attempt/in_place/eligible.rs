@@ -5,6 +5,7 @@ use std::time::Duration;
 use sched_model::domain::function::HandlerType;
 
 use crate::attempt::executor::Attempt;
+use crate::attempt::upstream::may_follow_a_run;
 use crate::backend::Claimed;
 
 /// The driver detects a time-out late by two ticks.
@@ -24,6 +25,7 @@ fn is_eligible(claimed: &Claimed) -> bool {
     claimed.handler_type == HandlerType::Native.as_str()
         && claimed.timeout >= SHORTEST_TIMEOUT
         && is_plain(&claimed.handler_config)
+        && !may_follow_a_run(claimed)
 }
 
 #[cfg(test)]

@@ -160,7 +160,7 @@ fn server_name(url: &Url) -> Result<ServerName<'static>, ConnectError> {
         Host::Ipv4(address) => Ok(ServerName::IpAddress(std::net::IpAddr::V4(address).into())),
         Host::Ipv6(address) => Ok(ServerName::IpAddress(std::net::IpAddr::V6(address).into())),
         Host::Domain(name) => {
-            let name = super::allow::normal_name(name).to_owned();
+            let name = sched_runtime::http_targets::normal_name(name).to_owned();
             ServerName::try_from(name).map_err(|_no_name| invalid())
         }
     }

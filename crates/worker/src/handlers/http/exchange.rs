@@ -78,12 +78,13 @@ impl Transport {
         bounds: Bounds,
         progress: &mut Progress,
     ) -> Result<(), ExchangeError> {
-        let key = (prepared.tenant, prepared.endpoint.clone());
+        // A connection to a listed target is not shared with functions whose target is not checked so.
+        let key = (!prepared.must_be_listed).then(|| (prepared.tenant, prepared.endpoint.clone()));
         let (mut incoming, connection) = self.send(prepared, bounds.connect, progress).await?;
         progress.stage = Stage::Reading;
         let response = progress.response.insert(head(&incoming));
         read(incoming.body_mut(), response, bounds.body_bytes).await.map_err(ExchangeError::BrokenBody)?;
-        if !response.is_cut {
+        if let Some(key) = key.filter(|_| !response.is_cut) {
             self.pool.put(key, connection);
         }
         Ok(())
@@ -95,9 +96,10 @@ impl Transport {
         time: Duration,
         progress: &mut Progress,
     ) -> Result<(http::Response<Incoming>, Connection), ExchangeError> {
-        let PreparedRequest { tenant, url, endpoint, mut request } = prepared;
+        let PreparedRequest { tenant, url, endpoint, must_be_listed, mut request } = prepared;
         let key = (tenant, endpoint);
-        while let Some(mut connection) = self.pool.take(&key) {
+        let pooled = || if must_be_listed { None } else { self.pool.take(&key) };
+        while let Some(mut connection) = pooled() {
             if connection.sender.ready().await.is_err() {
                 continue;
             }
@@ -114,6 +116,9 @@ impl Transport {
         progress.stage = Stage::Connecting;
         let connecting = async {
             let addresses = self.guard.addresses(&url).await?;
+            if must_be_listed {
+                self.guard.check_listed(&url, &addresses)?;
+            }
             Ok::<_, ExchangeError>(connect::open(&url, &addresses, time, &self.trust).await?)
         };
         let mut connection = tokio::time::timeout(time, connecting)

@@ -10,11 +10,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use sched_runtime::http_targets::{AllowList, normal_name, refusal};
 use url::{Host, Url};
 
 use super::HttpSettings;
-use super::addresses::refusal;
-use super::allow::{AllowList, normal_name};
 use super::own_database::{DatabaseMatch, OwnDatabase, Target};
 use super::ports::PortList;
 use super::resolver::Resolve;
@@ -95,6 +94,21 @@ impl Guard {
                 reason: "its port is a port of the scheduler's own database, whose address does not resolve at the moment",
             }),
         }
+    }
+
+    /// Whether the operator lists the target, by its name or by all of its addresses, public ones
+    /// too.
+    pub(super) fn check_listed(&self, url: &Url, addresses: &[SocketAddr]) -> Result<(), NoTarget> {
+        let is_listed_name = match (url.host(), url.port_or_known_default()) {
+            (Some(Host::Domain(name)), Some(port)) => self.allow.has_host(normal_name(name), port),
+            _ => false,
+        };
+        let is_listed = |address: &SocketAddr| self.allow.has_address(address.ip(), address.port());
+        if is_listed_name || addresses.iter().all(is_listed) {
+            return Ok(());
+        }
+        let reason = "the arguments of the run name its host, which is not listed".to_owned();
+        Err(NoTarget::Refused { reason, address: None })
     }
 
     async fn public_or_allowed(&self, url: &Url) -> Result<Vec<SocketAddr>, NoTarget> {

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use super::addresses::embedded;
-use super::allow::normal_name;
+use sched_runtime::http_targets::{embedded, normal_name};
+
 use super::resolver::Resolve;
 use super::this_machine::is_own;
 

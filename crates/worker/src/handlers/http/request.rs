@@ -1,6 +1,8 @@
 //! Builds the request of one attempt from its configuration: fills in templates, resolves secrets,
 //! signs.
 
+use std::time::Duration;
+
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
@@ -9,8 +11,8 @@ use http::{Method, Request};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use sched_model::domain::handler_config::{
-    FieldError, Form, HttpConfig, NO_CONTROL, Signing, Template, TemplateValues, TextOrSecret, UrlError,
-    signing_key,
+    FieldError, Form, HttpConfig, NO_CONTROL, RunContext, Signing, Template, TemplateValues, TextOrSecret,
+    UpstreamValues, UrlError, signing_key,
 };
 use url::Url;
 use uuid::Uuid;
@@ -26,6 +28,8 @@ pub(super) struct PreparedRequest {
     pub(super) url: Url,
     /// Scheme, host and port: the key of connections and circuits.
     pub(super) endpoint: String,
+    /// The host comes from the arguments, so the operator must list it.
+    pub(super) must_be_listed: bool,
     pub(super) request: Request<Full<Bytes>>,
 }
 
@@ -41,6 +45,10 @@ pub(super) enum RequestError {
     Url(#[from] UrlError),
     #[error("{field}: {reason}")]
     Arguments { field: String, reason: String },
+    #[error(
+        "timeout_buffer_seconds ({buffer} s) leaves nothing of the time-out of the attempt ({timeout:?})"
+    )]
+    Buffer { buffer: u32, timeout: Duration },
     #[error("failed to build the request")]
     Http(#[from] http::Error),
 }
@@ -48,9 +56,11 @@ pub(super) enum RequestError {
 impl RequestError {
     pub(super) fn class(&self) -> ErrorClass {
         match self {
-            Self::Config(_) | Self::Secret(_) | Self::UnusableSecret { .. } | Self::Http(_) => {
-                ErrorClass::InvalidConfig
-            }
+            Self::Config(_)
+            | Self::Secret(_)
+            | Self::UnusableSecret { .. }
+            | Self::Buffer { .. }
+            | Self::Http(_) => ErrorClass::InvalidConfig,
             Self::Url(_) | Self::Arguments { .. } => ErrorClass::InvalidArgs,
         }
     }
@@ -62,15 +72,24 @@ pub(super) fn prepare(
     execution: &Execution,
     now: DateTime<Utc>,
 ) -> Result<PreparedRequest, RequestError> {
+    let texts = ContextTexts::of(execution);
     let run_id = execution.run_id.to_string();
     let fire_time = execution.fire_time.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+    let upstream_run = execution.upstream.as_ref().map(|upstream| upstream.run_id.to_string());
     let values = TemplateValues {
+        upstream: execution.upstream.as_deref().map(|upstream| UpstreamValues {
+            run_id: upstream_run.as_deref().unwrap_or_default(),
+            job: &upstream.job,
+            status: upstream.status,
+            result: upstream.result.as_ref(),
+        }),
         args: &execution.args,
         job_name: &execution.job_name,
         run_id: &run_id,
         attempt: execution.attempt,
         fire_time: &fire_time,
         idempotency_key: &execution.idempotency_key,
+        context: texts.context(config, execution)?,
     };
     let url = config.filled_url(&values)?;
     let body = config
@@ -99,14 +118,55 @@ pub(super) fn prepare(
     Ok(PreparedRequest {
         tenant: execution.tenant_id,
         endpoint: url.origin().ascii_serialization(),
+        must_be_listed: config.has_variable_host(),
         url,
         request,
     })
 }
 
+/// Texts of ids that a template may use.
+struct ContextTexts {
+    attempt_id: String,
+    tenant_id: String,
+    project_id: Option<String>,
+}
+
+impl ContextTexts {
+    fn of(execution: &Execution) -> Self {
+        Self {
+            attempt_id: execution.attempt_id.to_string(),
+            tenant_id: execution.tenant_id.to_string(),
+            project_id: execution.project_id.map(|id| id.to_string()),
+        }
+    }
+
+    fn context<'a>(
+        &'a self,
+        config: &HttpConfig,
+        execution: &'a Execution,
+    ) -> Result<RunContext<'a>, RequestError> {
+        let (timeout, buffer) = (execution.timeout, config.timeout_buffer_seconds);
+        let announced = timeout.checked_sub(Duration::from_secs(buffer.into()));
+        let announced = announced.filter(|left| buffer == 0 || left.as_secs() > 0);
+        let details = execution.details.as_deref();
+        Ok(RunContext {
+            attempt_id: &self.attempt_id,
+            timeout_seconds: announced.ok_or(RequestError::Buffer { buffer, timeout })?.as_secs(),
+            tenant_id: &self.tenant_id,
+            tenant_slug: details.map(|details| details.tenant.as_str()),
+            project_id: self.project_id.as_deref(),
+            project_name: details.and_then(|details| details.project.as_deref()),
+            queue: details.map(|details| details.queue.as_str()),
+            trigger: execution.trigger,
+            trigger_user: details.and_then(|details| details.user.as_deref()),
+            schedule: details.and_then(|details| details.schedule.as_deref()),
+        })
+    }
+}
+
 /// The clock of the database: its time at the claim plus the time since. The worker's wall clock is
 /// never used.
-pub(super) fn database_time(execution: &Execution, since_claim: std::time::Duration) -> DateTime<Utc> {
+pub(super) fn database_time(execution: &Execution, since_claim: Duration) -> DateTime<Utc> {
     let claimed = execution.fire_time + TimeDelta::milliseconds(execution.lateness_ms);
     claimed + TimeDelta::from_std(since_claim).unwrap_or_default()
 }

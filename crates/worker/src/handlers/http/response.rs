@@ -11,13 +11,15 @@ use super::exchange::Response;
 
 /// Longest response from which values are picked, in bytes.
 const MAX_PICKED_FROM: usize = 1024 * 1024;
+/// Longest kept error text of a server.
+const MAX_ERROR_CHARS: usize = 500;
 /// A connection can be reused if its response was read to the end.
 const MIN_READ: usize = 64 * 1024;
 
 pub(super) fn bytes_to_read(config: &HttpConfig) -> usize {
     // A character has at most four bytes.
     let kept = usize::try_from(config.max_response_chars).unwrap_or(usize::MAX).saturating_mul(4);
-    kept.max(if config.picks() { MAX_PICKED_FROM } else { MIN_READ })
+    kept.max(if config.picks() || config.picks_error() { MAX_PICKED_FROM } else { MIN_READ })
 }
 
 /// The same request may succeed later.
@@ -42,10 +44,11 @@ pub(super) fn evaluate(config: &HttpConfig, response: &Response) -> Report {
         let class =
             if may_pass(response.status) { ErrorClass::ErrorResponse } else { ErrorClass::RequestRejected };
         let hint = if (300..400).contains(&response.status) { "; redirects are not followed" } else { "" };
+        let reason = error_text(config, response).map(|text| format!(": {text}")).unwrap_or_default();
         Report {
             result: Some(result(response, Map::new())),
             retry_after: retry_after(config, response),
-            ..Report::failed(class, &format!("the server answered {}{hint}", shown(response.status)))
+            ..Report::failed(class, &format!("the server answered {}{hint}{reason}", shown(response.status)))
         }
     };
     report.stdout = captured_body(config, response);
@@ -60,6 +63,21 @@ fn result(response: &Response, picked: Map<String, Value>) -> Value {
     let mut result = Map::from_iter([("status".to_owned(), json!(response.status))]);
     result.extend(picked);
     Value::Object(result)
+}
+
+/// The text of the error that the server reports, if the response has it at the configured place.
+fn error_text(config: &HttpConfig, response: &Response) -> Option<String> {
+    let pointer = config.error.as_deref()?;
+    let is_whole = response.encoding.is_none() && !response.is_cut;
+    let body: Value = is_whole.then(|| serde_json::from_slice(&response.body).ok()).flatten()?;
+    let text = match body.pointer(pointer)? {
+        Value::Null => return None,
+        Value::String(text) => storable::text(text.as_bytes()),
+        other => storable::json(other.clone()).to_string(),
+    };
+    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let text: String = plain.take(MAX_ERROR_CHARS).collect();
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// Under `result` and `metrics`.
@@ -187,6 +205,26 @@ mod tests {
             evaluate(&config(json!({"expect_status": ["3xx"]})), &response(200, "")).outcome,
             Outcome::Failed
         );
+    }
+
+    #[test]
+    fn error_text_comes_from_the_response() {
+        let wants = config(json!({"error": "/error/message"}));
+        let message = |response: &Response| evaluate(&wants, response).error_message.unwrap();
+        let told = response(422, r#"{"error": {"message": "no such customer:\n7\u0000"}}"#);
+        let expected = "the server answered 422 Unprocessable Entity: no such customer: 7\u{FFFD}";
+        assert_eq!(message(&told), expected);
+        assert_eq!(
+            message(&response(503, r#"{"error": {"message": {"code": 7}}}"#)),
+            r#"the server answered 503 Service Unavailable: {"code":7}"#
+        );
+        for silent in ["", "{", "{}", r#"{"error": {"message": null}}"#, r#"{"error": {"message": " "}}"#] {
+            assert_eq!(message(&response(400, silent)), "the server answered 400 Bad Request", "{silent}");
+        }
+        let long = json!({"error": {"message": "x".repeat(10_000)}}).to_string();
+        assert!(message(&response(400, &long)).len() < 600);
+        let cut = Response { is_cut: true, ..response(400, r#"{"error": {"message": "x"}}"#) };
+        assert_eq!(message(&cut), "the server answered 400 Bad Request");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::super::capture::{Capture, CapturedOutput};
 use super::super::metrics::{MetricError, Metrics};
-use super::super::{Execution, storable};
+use super::super::{Execution, RunDetails, Upstream, storable};
 use crate::attempt::stops::LazyToken;
 
 /// The context of one attempt. Clones share it.
@@ -79,10 +79,6 @@ impl Ctx {
 
     pub(super) fn config(&self) -> &NativeConfig {
         &self.0.config
-    }
-
-    pub(super) fn timeout(&self) -> Duration {
-        self.0.execution.timeout
     }
 
     /// Later lines, from a task that the handler left behind, are only counted.
@@ -169,6 +165,12 @@ impl Ctx {
         self.0.deadline
     }
 
+    /// The time-out of the attempt, from its start.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.0.execution.timeout
+    }
+
     /// Time until the deadline, or zero after it.
     #[must_use]
     pub fn remaining(&self) -> Duration {
@@ -179,6 +181,33 @@ impl Ctx {
     #[must_use]
     pub fn run_id(&self) -> Uuid {
         self.0.execution.run_id
+    }
+
+    /// The id of the tenant.
+    #[must_use]
+    pub fn tenant_id(&self) -> Uuid {
+        self.0.execution.tenant_id
+    }
+
+    /// The id of the project of the job.
+    #[must_use]
+    pub fn project_id(&self) -> Option<Uuid> {
+        self.0.execution.project_id
+    }
+
+    /// The source of the run: `scheduler`, `manual`, `api`, `retry` or `dependency`.
+    #[must_use]
+    pub fn trigger(&self) -> &'static str {
+        self.0.execution.trigger
+    }
+
+    /// Names of tenant, project, queue and triggering user, and the schedule.
+    ///
+    /// `None` unless the configuration of the function has `context: true`: the claim then reads
+    /// them for each run.
+    #[must_use]
+    pub fn details(&self) -> Option<&RunDetails> {
+        self.0.execution.details.as_deref()
     }
 
     /// The id of the job.
@@ -227,6 +256,12 @@ impl Ctx {
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         &self.0.execution.idempotency_key
+    }
+
+    /// The run that this run follows, if a dependency caused it: its id, final status and result.
+    #[must_use]
+    pub fn upstream(&self) -> Option<&Upstream> {
+        self.0.execution.upstream.as_deref()
     }
 
     /// W3C trace context of this attempt. Pass it on to called services.

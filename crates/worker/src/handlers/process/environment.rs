@@ -13,7 +13,7 @@ use std::ffi::{OsStr, OsString};
 use chrono::SecondsFormat;
 use sched_model::domain::handler_config::ProcessConfig;
 
-use super::super::{Execution, MissingSecret};
+use super::super::{Execution, MissingSecret, RunDetails};
 use super::orphans::{ATTEMPT_MARK, WORKER_MARK};
 use super::users::Identity;
 use super::workspace::Workspace;
@@ -71,8 +71,16 @@ pub(super) fn variables(
     set("SCHED_RESULT_FILE", workspace.result_file().as_os_str());
     set("SCHED_PROGRESS_FILE", workspace.progress_file().as_os_str());
     set(WORKER_MARK, worker.mark.as_ref());
-    for (name, value) in about(execution) {
+    for (name, value) in about(execution).into_iter().chain(surroundings(execution)) {
         set(name, value.as_ref());
+    }
+    if let Some(upstream) = &execution.upstream {
+        set("SCHED_UPSTREAM_RUN_ID", upstream.run_id.to_string().as_ref());
+        set("SCHED_UPSTREAM_JOB", upstream.job.as_ref());
+        set("SCHED_UPSTREAM_STATUS", upstream.status.as_ref());
+        if upstream.result.is_some() {
+            set("SCHED_UPSTREAM_RESULT_FILE", workspace.upstream_file().as_os_str());
+        }
     }
     if let Some(traceparent) = &execution.traceparent {
         set("TRACEPARENT", traceparent.as_ref());
@@ -80,13 +88,32 @@ pub(super) fn variables(
     Ok(all)
 }
 
-fn about(execution: &Execution) -> [(&'static str, String); 9] {
+/// Without the variables that have no value.
+fn surroundings(execution: &Execution) -> impl Iterator<Item = (&'static str, String)> {
+    let details = execution.details.as_deref();
+    let of = |value: fn(&RunDetails) -> Option<&String>| details.and_then(value).cloned();
+    [
+        ("SCHED_TENANT", of(|details| Some(&details.tenant))),
+        ("SCHED_PROJECT", of(|details| details.project.as_ref())),
+        ("SCHED_PROJECT_ID", execution.project_id.map(|id| id.to_string())),
+        ("SCHED_QUEUE", of(|details| Some(&details.queue))),
+        ("SCHED_TRIGGER_USER", of(|details| details.user.as_ref())),
+        ("SCHED_SCHEDULE", of(|details| details.schedule.as_ref())),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+}
+
+fn about(execution: &Execution) -> [(&'static str, String); 12] {
     [
         ("SCHED_JOB_ID", execution.job_id.to_string()),
         ("SCHED_JOB_NAME", execution.job_name.clone()),
         ("SCHED_RUN_ID", execution.run_id.to_string()),
         (ATTEMPT_MARK, execution.attempt_id.to_string()),
         ("SCHED_ATTEMPT", execution.attempt.to_string()),
+        ("SCHED_TIMEOUT_SECONDS", execution.timeout.as_secs().to_string()),
+        ("SCHED_TENANT_ID", execution.tenant_id.to_string()),
+        ("SCHED_TRIGGER", execution.trigger.to_owned()),
         ("SCHED_FIRE_TIME", execution.fire_time.to_rfc3339_opts(SecondsFormat::AutoSi, true)),
         ("SCHED_LATENESS_MS", execution.lateness_ms.to_string()),
         ("SCHED_CATCHUP", u8::from(execution.catch_up).to_string()),

@@ -81,13 +81,17 @@ impl Workspace {
     }
 
     fn fill(&mut self, execution: &Execution, owner: Option<(Uid, Gid)>) -> io::Result<()> {
-        let mut args = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.args_file())?;
-        args.write_all(execution.args.to_string().as_bytes())?;
+        write_new(&self.args_file(), &execution.args)?;
         self.args = Some(File::open(self.args_file())?);
+        let upstream = execution.upstream.as_ref().and_then(|upstream| upstream.result.as_ref());
+        if let Some(result) = upstream {
+            write_new(&self.upstream_file(), result)?;
+        }
         if let Some((uid, gid)) = owner {
             self.work = Some(open_folder(&self.work())?);
             // The directory comes last: until then no other user can access its contents.
-            for path in [self.args_file(), self.work()] {
+            let upstream = upstream.map(|_| self.upstream_file());
+            for path in [self.args_file(), self.work()].into_iter().chain(upstream) {
                 std::os::unix::fs::lchown(path, Some(uid.as_raw()), Some(gid.as_raw()))?;
             }
             std::os::unix::fs::fchown(&self.folder, Some(uid.as_raw()), Some(gid.as_raw()))?;
@@ -116,6 +120,11 @@ impl Workspace {
 
     pub(super) fn args_file(&self) -> PathBuf {
         self.path.join("args.json")
+    }
+
+    /// The result of the run that this run follows.
+    pub(super) fn upstream_file(&self) -> PathBuf {
+        self.path.join("upstream.json")
     }
 
     pub(super) fn result_file(&self) -> PathBuf {
@@ -166,7 +175,7 @@ impl Workspace {
             return ownership::remove(&self.folder, &self.path, owner);
         }
         // Listing the directory is needed only if the program left more.
-        for file in [self.args_file(), self.result_file(), self.progress_file()] {
+        for file in [self.args_file(), self.upstream_file(), self.result_file(), self.progress_file()] {
             // The last removal reports errors.
             let (Ok(()) | Err(_)) = fs::remove_file(file);
         }
@@ -180,6 +189,11 @@ impl Drop for Workspace {
         // The next worker that starts tries again.
         let (Ok(()) | Err(_)) = if self.is_gone { Ok(()) } else { self.remove() };
     }
+}
+
+fn write_new(path: &Path, value: &Value) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(value.to_string().as_bytes())
 }
 
 /// Fails for links and other kinds of files.

@@ -22,7 +22,9 @@ async fn failover_without_a_fence_is_found_and_still_doubles_no_fire() {
     let mut system = Installation::with(0, 1).await;
     let jobs: Vec<Value> = (0..20).map(|n| every(&format!("job-{n}"), 1)).collect();
     system.apply(&shell_jobs("true", &jobs)).await;
-    system.execute("CREATE SCHEMA apart; CREATE TABLE apart.scheduler_instances (LIKE public.scheduler_instances INCLUDING ALL)").await;
+    let apart = "CREATE SCHEMA apart; CREATE TABLE apart.scheduler_instances (LIKE public.scheduler_instances INCLUDING ALL);
+                 GRANT USAGE ON SCHEMA apart TO PUBLIC; GRANT ALL ON apart.scheduler_instances TO PUBLIC";
+    system.execute(apart).await;
     let one_by_one = ("SCHEDULER_BATCH_SIZE", "1");
     system.start_scheduler(&[one_by_one]).await;
     // The second scheduler sees a separate table: no other leader, and no fence for which another

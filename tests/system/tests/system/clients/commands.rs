@@ -108,9 +108,12 @@ async fn dead_letters_are_retried_by_filter_once_what_killed_them_is_mended() {
     assert!(meant.status.success() && meant.stderr.contains("3 are selected"), "{meant:?}");
     let retry =
         ["dead-letters", "retry", "--job", "a", "--error-class", class, "--since", "-1h", "-o", "json"];
-    assert_eq!(printed(&system.schedctl(&retry).await), json!({"count": 3, "refused": []}));
+    let retried = printed(&system.schedctl(&[&retry[..], &["--wait"]].concat()).await);
+    assert_eq!((&retried["count"], &retried["refused"]), (&json!(3), &json!([])));
+    let new = retried["retried"].as_array().unwrap();
+    assert!(new.len() == 3 && new.iter().all(|one| one["run_id"] != one["retried_as"]), "{retried}");
     let done = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED' AND triggered_by = 'retry'";
-    system.wait_count("the retries", done, 3).await;
+    assert_eq!(system.count(done).await, 3);
     assert_eq!(printed(&system.schedctl(&retry).await), json!({"count": 0, "refused": []}));
     assert_eq!(system.count(dead).await, 1, "the other job's is open still");
     let unnamed = system.schedctl(&["dead-letters", "discard"]).await;
@@ -148,6 +151,14 @@ async fn a_function_and_a_job_are_made_from_the_command_line_once_and_run() {
     }
     let ran = system.schedctl(&["runs", "create", "greet", "--wait"]).await;
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let slow = ["functions", "create", "slow", "--", "/bin/sleep", "1.3"];
+    assert_eq!(system.schedctl(&slow).await.status.code(), Some(0));
+    let job = ["jobs", "create", "slow", "--function", "slow"];
+    assert_eq!(system.schedctl(&job).await.status.code(), Some(0));
+    for name in ["greet", "slow"] {
+        let ran = printed(&system.schedctl(&["jobs", "trigger", name, "--wait", "-o", "json"]).await);
+        assert_eq!(ran["status"], "succeeded");
+    }
     let stuck = printed(&system.schedctl(&["runs", "reset-stuck", "--dry-run", "-o", "json"]).await);
     assert_eq!(
         stuck,

@@ -24,13 +24,13 @@ task_functions:
     queue: apart
     handler_type: process
     handler_config: {program: echo, args: [hello]}
-  - name: fail
+  - name: fail-once
     handler_type: process
-    handler_config: {program: \"false\"}
+    handler_config: {shell: true, command: 'test \"$SCHED_ATTEMPT\" -gt 1'}
 jobs:
   - {name: often, function: say, job_type: interval, schedule_config: {seconds: 1}}
   - {name: once, function: say, job_type: oneoff, schedule_config: {run_at: 2020-01-01T00:00:00Z}}
-  - {name: fails, function: fail, job_type: interval, schedule_config: {seconds: 2}, retry_policy: {max_attempts: 2, backoff_seconds: 0}}
+  - {name: flaky, function: fail-once, job_type: interval, schedule_config: {seconds: 2}, retry_policy: {max_attempts: 2, backoff_seconds: 0}}
 ";
     std::fs::write(&file, text).unwrap();
     file
@@ -69,7 +69,7 @@ async fn dev_once_runs_every_job_twice_on_the_same_data() {
     for round in 0..2 {
         let done = dev(folder.path()).arg("--apply").arg(&file).arg("--once").run(LIMIT).await;
         assert!(done.status.success(), "round {round}: {}\n{}", done.stdout, done.stderr);
-        for job in ["often", "once", "fails"] {
+        for job in ["often", "once", "flaky"] {
             assert!(
                 done.stdout.contains(job),
                 "{job} is missing in the table of round {round}: {}",
@@ -78,6 +78,43 @@ async fn dev_once_runs_every_job_twice_on_the_same_data() {
         }
         wait_until_gone(folder.path()).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_once_fails_at_once_after_the_last_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.yaml");
+    let text = "
+task_functions:
+  - {name: say, handler_type: process, handler_config: {program: echo}}
+  - {name: fail, handler_type: process, handler_config: {program: \"false\"}}
+jobs:
+  - {name: good, function: say, job_type: manual}
+  - {name: retried, function: fail, job_type: manual, retry_policy: {max_attempts: 2, backoff_seconds: 0}}
+  - {name: never, function: say, job_type: oneoff, schedule_config: {run_at: 2199-01-01T00:00:00Z}}
+";
+    std::fs::write(&file, text).unwrap();
+    let done = dev(folder.path()).arg("--apply").arg(&file).args(["--once", "--once-timeout", "1h"]);
+    let done = done.run(LIMIT).await;
+    assert_eq!(done.status.code(), Some(1), "{}", done.stderr);
+    for text in [
+        "1 job of the files failed, and no retry follows:",
+        "retried: dead_letter after 2 attempts: exit code 1",
+        "never: has not run yet",
+    ] {
+        assert!(done.stderr.contains(text), "{text} is missing: {}", done.stderr);
+    }
+    assert!(done.stdout.contains("retried"), "{}", done.stdout);
+    wait_until_gone(folder.path()).await;
+
+    // Without a policy in the file, the effective one decides.
+    std::fs::write(&file, text.replace(", retry_policy: {max_attempts: 2, backoff_seconds: 0}", "")).unwrap();
+    let done = dev(folder.path()).arg("--apply").arg(&file).args(["--once", "--once-timeout", "1h"]);
+    let done = done.run(LIMIT).await;
+    assert_eq!(done.status.code(), Some(1), "{}", done.stderr);
+    assert!(done.stderr.contains("retried: "), "{}", done.stderr);
+    assert!(done.stderr.contains("and no retry follows"), "{}", done.stderr);
+    wait_until_gone(folder.path()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,9 +144,14 @@ async fn dev_killed_with_9_leaves_no_process_and_starts_again_on_its_data() {
         n => Err(format!("{n} runs: {}", running.stderr())),
     })
     .await;
+    let first = running.stderr();
+    let banner = first.find("\nsched is running.").unwrap_or(first.len());
+    for line in first[..banner].lines().filter(|line| !line.is_empty()) {
+        assert!(line.contains("| "), "a line without its prefix: {line}");
+    }
     wait_for("a line for each run, and none that only informs", LIMIT, async || match running.stderr() {
         told if told.contains(" INFO ") => panic!("{told}"),
-        told if told.contains("| often: succeeded after ") && told.contains("| fails: failed after ") => {
+        told if told.contains("| often: succeeded after ") && told.contains("| flaky: failed after ") => {
             Ok(())
         }
         told => Err(told),

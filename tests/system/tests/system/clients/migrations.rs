@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use system_tests::{Installation, every, manual, shell_jobs};
-use test_support::{Process, server_program};
+use test_support::{Login, Process, server_program};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -44,9 +44,10 @@ async fn down_all_and_up_leave_the_same_schema_on_a_used_database() {
     let url = system.database.url();
     let before = schema_dump(url);
     assert!(before.contains("CREATE TABLE public.job_dispatch"), "the dump holds the schema");
-    migrate(url, &["down", "--all", "--yes"]).await;
+    let owner = &system.database.url_of(Login::Owner);
+    migrate(owner, &["down", "--all", "--yes"]).await;
     assert!(!schema_dump(url).contains("CREATE TABLE public.job_dispatch"));
-    migrate(url, &["up"]).await;
+    migrate(owner, &["up"]).await;
     assert_eq!(schema_dump(url), before);
-    migrate(url, &["status"]).await;
+    migrate(owner, &["status"]).await;
 }

@@ -22,7 +22,7 @@ async fn a_failing_job_is_told_once_for_each_failure_and_once_when_it_works_agai
     let commands: [&[&str]; 3] = [
         &["channels", "set", "ops", "--kind", "webhook", "--url", &url],
         &["rules", "set", "all", "--channel", "ops", "--on", "failure,recovery"],
-        &["test", "ops"],
+        &["test", "ops", "--wait", "--wait-timeout", "60s"],
     ];
     for command in commands {
         let done = system.schedctl(&[&["notifications"][..], command].concat()).await;
@@ -31,7 +31,7 @@ async fn a_failing_job_is_told_once_for_each_failure_and_once_when_it_works_agai
 
     let folder = tempfile::tempdir().unwrap();
     let mended = folder.path().join("mended");
-    let command = format!("test -e {} || exit 3", mended.display());
+    let command = format!("test -e {} || {{ echo 'FATAL: no database' >&2; exit 3; }}", mended.display());
     let job = json!({"name": "nightly", "job_type": "manual", "retry_policy": {"max_attempts": 1}});
     system.apply(&shell_jobs(&command, &[job, manual("unused")])).await;
     let mut failed = Vec::new();
@@ -54,9 +54,11 @@ async fn a_failing_job_is_told_once_for_each_failure_and_once_when_it_works_agai
         .iter()
         .map(|body| {
             let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
-            (text("type"), text("dispatch_id"))
+            (text("type"), text("run_id"))
         })
         .collect();
+    let tails = bodies.iter().filter(|body| body["output_tail"] == "FATAL: no database").count();
+    assert_eq!(tails, 3, "{bodies:?}");
     told.sort();
     let mut expected: Vec<(String, String)> =
         failed.into_iter().map(|id| ("failure".to_owned(), id)).collect();

@@ -76,9 +76,12 @@ async fn a_taken_port_is_told_at_once() {
     let database = TestDatabase::new().await;
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    for (name, variable) in
-        [("sched-api", "API_PORT"), ("sched-scheduler", "HEALTH_PORT"), ("sched-worker", "HEALTH_PORT")]
-    {
+    for (name, variable) in [
+        ("sched-api", "API_PORT"),
+        ("sched-api", "HEALTH_PORT"),
+        ("sched-scheduler", "HEALTH_PORT"),
+        ("sched-worker", "HEALTH_PORT"),
+    ] {
         let launch = daemon(name).env("DATABASE_URL", database.url()).env(variable, &port);
         fails(launch, 5, &[&port]).await;
     }

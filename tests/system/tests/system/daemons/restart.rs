@@ -1,7 +1,7 @@
 //! Daemons and the database that die and restart while jobs run.
 
 use system_tests::processes::children_of;
-use system_tests::{Installation, PATIENCE, every, manual, shell_jobs};
+use system_tests::{Installation, PATIENCE, every, manual, retried, shell_jobs};
 use test_support::{http, wait_for};
 
 const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'";
@@ -117,7 +117,7 @@ async fn restart_with_term_lets_running_work_finish() {
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_is_not_needed_by_a_worker_that_froze_past_its_lease() {
     let mut system = Installation::with(1, 1).await;
-    system.apply(&shell_jobs("sleep 2", &[manual("frozen")])).await;
+    system.apply(&shell_jobs("sleep 2", &[retried("frozen")])).await;
     system.trigger("frozen").await;
     system.wait_count("the claim", "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'", 1).await;
     system.workers[0].pause();
@@ -214,7 +214,7 @@ async fn restart_read_only_keeps_the_results_of_finished_work() {
 async fn restart_after_a_lost_lease_leaves_no_process_and_no_zombie() {
     let mut system = Installation::with(1, 1).await;
     let fork = "test $SCHED_ATTEMPT -gt 1 || { for i in $(seq 30); do setsid sleep 600 & done; sleep 600; }";
-    system.apply(&shell_jobs(fork, &[manual("forks")])).await;
+    system.apply(&shell_jobs(fork, &[retried("forks")])).await;
     system.trigger("forks").await;
     let worker = system.workers[0].id();
     wait_for("the children", PATIENCE, async || match children_of(worker).len() {

@@ -10,7 +10,9 @@ const CLOCK: &str = "
     CREATE SCHEMA skewed;
     CREATE TABLE skewed.clock AS SELECT interval '0' AS ahead;
     CREATE FUNCTION skewed.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
-        'SELECT pg_catalog.clock_timestamp() + ahead FROM skewed.clock'";
+        'SELECT pg_catalog.clock_timestamp() + ahead FROM skewed.clock';
+    GRANT USAGE ON SCHEMA skewed TO PUBLIC;
+    GRANT SELECT ON skewed.clock TO PUBLIC";
 
 /// The value of the metric line with this prefix.
 fn value_of(metrics: &str, name: &str) -> Option<f64> {

@@ -1,7 +1,7 @@
 //! A database that crashes under load.
 
 use serde_json::Value;
-use system_tests::{Installation, PATIENCE, every, manual, shell_jobs};
+use system_tests::{Installation, PATIENCE, every, retried, shell_jobs};
 use test_support::{OwnServer, http, wait_for};
 
 const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'";
@@ -15,7 +15,7 @@ async fn failover_across_crashes_of_the_database_loses_and_doubles_nothing() {
     system.start_api().await;
     system.start_schedulers(2, &[]).await;
     system.start_worker(&[]).await;
-    let jobs = (0..20).map(|n| every(&format!("job-{n}"), 1)).chain([manual("asked")]);
+    let jobs = (0..20).map(|n| every(&format!("job-{n}"), 1)).chain([retried("asked")]);
     system.apply(&shell_jobs("true", &jobs.collect::<Vec<Value>>())).await;
     let mut accepted = Vec::new();
     for _ in 0..4 {

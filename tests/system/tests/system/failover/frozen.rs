@@ -111,3 +111,35 @@ async fn failover_waits_for_a_transaction_that_was_begun_under_the_old_term() {
     system.wait_count("fires of the second leader", COMPLETED, before + 2).await;
     system.check_invariants().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn history_and_explanation_show_the_freeze_of_the_only_scheduler() {
+    let mut system = Installation::with(0, 1).await;
+    let mut job = every("a", 1);
+    (job["misfire_policy"], job["misfire_grace_seconds"]) = ("skip".into(), 1.into());
+    system.apply(&shell_jobs("true", &[job])).await;
+    system.start_schedulers(1, &[("LEADER_LEASE", "1s")]).await;
+    system.wait_count("a fire", COMPLETED, 1).await;
+    let (leader, term) = (system.leader().await, system.term().await);
+    system.schedulers[leader].pause();
+    let silent = "SELECT count(*) FROM scheduler_instances WHERE is_leader AND last_heartbeat < clock_timestamp() - interval '5 seconds'";
+    system.wait_count("a long silence", silent, 1).await;
+    system.schedulers[leader].resume();
+    let (next, _) = system.wait_term_after(term).await;
+    let gaps = format!(
+        "SELECT count(*) FROM leader_history
+         WHERE (term = {term} AND lease_expired_at < ended_at - interval '3 seconds' AND led_for < ended_at - started_at)
+            OR (term = {next} AND without_leader > interval '3 seconds')"
+    );
+    assert_eq!(system.count(&gaps).await, 2);
+    let misfires = "SELECT count(*) FROM skipped_fires WHERE reason = 'misfire'";
+    system.wait_count("the missed fires", misfires, 1).await;
+    let explained = system.get("/api/v1/jobs/a/explain?from=-1min").await;
+    let texts: Vec<&str> =
+        explained["fires"].as_array().unwrap().iter().filter_map(|line| line["text"].as_str()).collect();
+    let missed =
+        texts.iter().find(|text| text.starts_with("misfire: ")).unwrap_or_else(|| panic!("{explained:#}"));
+    assert!(missed.contains("misfire_policy skip catches up no missed fire"), "{missed}");
+    assert!(missed.contains("its lease expired at") || missed.contains("no scheduler led from"), "{missed}");
+    system.check_invariants().await;
+}

@@ -1,7 +1,7 @@
 //! A database server that dies, and a standby that replaces it.
 
 use serde_json::Value;
-use system_tests::{Installation, PATIENCE, every, manual, shell_jobs};
+use system_tests::{Installation, PATIENCE, every, retried, shell_jobs};
 use test_support::{Pair, http, wait_for};
 
 const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'";
@@ -18,7 +18,7 @@ async fn failover_to_a_standby_loses_and_doubles_nothing_and_needs_no_new_settin
     system.start_api().await;
     system.start_schedulers(2, &[]).await;
     system.start_worker(&[]).await;
-    let jobs = (0..5).map(|n| every(&format!("job-{n}"), 1)).chain([manual("asked")]);
+    let jobs = (0..5).map(|n| every(&format!("job-{n}"), 1)).chain([retried("asked")]);
     system.apply(&shell_jobs("true", &jobs.collect::<Vec<Value>>())).await;
     system.wait_count("runs", COMPLETED, 10).await;
     let mut accepted = Vec::new();

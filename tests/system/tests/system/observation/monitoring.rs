@@ -162,3 +162,38 @@ async fn the_leader_shows_who_works_and_how_long_the_oldest_waits() {
     })
     .await;
 }
+
+/// As with a right that was revoked, or a trigger of another program.
+#[tokio::test(flavor = "multi_thread")]
+async fn failing_task_of_the_leader_is_reported() {
+    let mut system = Installation::with(1, 1).await;
+    let part = async |system: &Installation| {
+        let health = system.get("/health/detailed").await;
+        let leader = health["components"].as_array().unwrap().iter().find(|part| part["name"] == "leader");
+        (health["status"].clone(), leader.unwrap().clone())
+    };
+    let failing = "sched_task_failing_seconds{task=\"waiting\"}";
+    wait_for("the metric before a failure", PATIENCE, async || {
+        let shown = value(&system.scheduler_metrics(0).await, failing);
+        if shown < f64::EPSILON { Ok(()) } else { Err(format!("{shown}")) }
+    })
+    .await;
+    system.execute("REVOKE SELECT ON unserved_queues FROM sched, sched_daemon, sched_api").await;
+    let reported = wait_for("the failing task", PATIENCE, async || {
+        let (status, leader) = part(&system).await;
+        if leader["reason"].is_string() { Ok((status, leader)) } else { Err(leader.to_string()) }
+    })
+    .await;
+    assert_eq!(reported.0, "degraded");
+    assert_eq!(reported.1["details"]["failing_tasks"], json!(["waiting"]), "{}", reported.1);
+    let shown = value(&system.scheduler_metrics(0).await, failing);
+    assert!(shown > 5.0, "{shown}");
+    let status = system.scheduler_status(0).await.to_string();
+    assert!(status.contains("lacks a right") && status.contains("unserved_queues"), "{status}");
+    system.execute("GRANT SELECT ON unserved_queues TO sched_daemon, sched_api").await;
+    wait_for("the task to recover", PATIENCE, async || {
+        let (_, leader) = part(&system).await;
+        if leader["status"] == "ok" { Ok(()) } else { Err(leader.to_string()) }
+    })
+    .await;
+}

@@ -1,5 +1,6 @@
 //! The scenarios of REQUIREMENTS §12 for this release.
 
+use futures_util::future::join_all;
 use serde_json::json;
 use system_tests::{Installation, PATIENCE, every, manual, shell_jobs};
 use test_support::wait_for;
@@ -55,9 +56,7 @@ async fn ten_manual_jobs_at_once_run_once_each() {
     let names: Vec<String> = (0..10).map(|n| format!("job-{n}")).collect();
     let jobs: Vec<_> = names.iter().map(|name| manual(name)).collect();
     system.apply(&shell_jobs("true", &jobs)).await;
-    for name in &names {
-        system.trigger(name).await;
-    }
+    join_all(names.iter().map(|name| system.trigger(name))).await;
     system
         .wait_count(
             "ten completed dispatches",
@@ -181,6 +180,25 @@ async fn a_job_that_cannot_be_scheduled_is_disabled_with_its_reason_and_the_othe
             before + 2,
         )
         .await;
+}
+
+/// Neither the API nor `schedctl` is involved.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_written_with_plain_sql_fire() {
+    let system = Installation::with(1, 1).await;
+    system.apply(&shell_jobs("true", &[manual("model")])).await;
+    let insert = "INSERT INTO scheduled_jobs (tenant_id, project_id, name, task_function_id, job_type, schedule_config)
+                  SELECT tenant_id, project_id, 'inserted', task_function_id, 'interval', '{\"hours\": 1}'
+                  FROM scheduled_jobs WHERE name = 'model'";
+    system.execute(insert).await;
+    let cursor = "SELECT count(*) FROM scheduled_jobs WHERE name = 'inserted' AND next_run_at = created_at + interval '1 hour'";
+    system.wait_count("the cursor of an inserted job", cursor, 1).await;
+    system
+        .execute("UPDATE scheduled_jobs SET schedule_config = '{\"seconds\": 1}' WHERE name = 'inserted'")
+        .await;
+    let runs = "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id WHERE j.name = 'inserted'";
+    system.wait_count("runs of the new schedule", runs, 2).await;
+    system.check_invariants().await;
 }
 
 /// One job that cannot be written must not keep the others from firing.

@@ -126,3 +126,36 @@ async fn silent_work_whose_claim_was_taken_away_is_killed_with_the_next_heartbea
     })
     .await;
 }
+
+/// The output that the worker had sent is the evidence of its loss.
+#[tokio::test(flavor = "multi_thread")]
+async fn output_of_a_killed_worker_is_kept() {
+    let mut system = Installation::with(1, 1).await;
+    let command = "echo loading; echo 'cannot allocate' >&2; sleep 600";
+    system.apply(&shell_jobs(command, &[manual("hungry")])).await;
+    let run = system.trigger("hungry").await;
+    wait_for("the live output", PATIENCE, async || {
+        let seen = live_output(&system, &run).await;
+        if seen.contains("loading") && seen.contains("cannot allocate") { Ok(()) } else { Err(seen) }
+    })
+    .await;
+    system.workers[0].kill9().await;
+    let lost = "SELECT count(*) FROM job_execution_log WHERE status = 'LOST' AND output_bytes = 24";
+    system.wait_count("the lost attempt", lost, 1).await;
+
+    let logs = system.schedctl(&["runs", "logs", &run]).await;
+    assert_eq!(logs.stdout, "loading\n");
+    assert!(
+        logs.stderr.contains("cannot allocate\n") && logs.stderr.contains("the output is incomplete"),
+        "{}",
+        logs.stderr
+    );
+    let attempt = system.text("SELECT id::text FROM job_execution_log").await;
+    let shown = system.get(&format!("/api/v1/attempts/{attempt}")).await;
+    assert_eq!(shown["is_output_incomplete"], true, "{shown}");
+    let output = system.get(&format!("/api/v1/attempts/{attempt}/output")).await;
+    assert_eq!(output["is_incomplete"], true, "{output}");
+    assert_eq!(output["chunks"][0]["content"], "cannot allocate\n");
+    let shown = system.schedctl(&["attempts", "get", &attempt]).await.stdout;
+    assert!(shown.contains("24B (incomplete)"), "{shown}");
+}

@@ -16,6 +16,9 @@ use sched_model::{
 use sched_runtime::exit;
 use serde_json::Value;
 
+use super::functions::mistakes_of_hidden;
+pub(super) use super::references::missing;
+use super::references::missing_references;
 use crate::convert::manifest::CheckedManifest;
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError};
@@ -60,6 +63,9 @@ async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &CheckedManifest) -
             }
         }
         let Some(name) = job.project.as_deref() else { continue };
+        if checked.project_names.iter().any(|own| own == name) {
+            continue;
+        }
         if !projects.contains_key(name) {
             projects.insert(name, tenants::project_by_name(conn, tenant, name).await?.is_some());
         }
@@ -69,7 +75,9 @@ async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &CheckedManifest) -
     }
     mistakes.extend(missing_jobs(conn, tenant, checked).await?);
     mistakes.extend(missing_secrets(conn, tenant, checked).await?);
+    mistakes.extend(mistakes_of_hidden(conn, tenant, checked).await?);
     mistakes.extend(notifications::applied::missing(conn, tenant, checked).await?);
+    mistakes.extend(missing_references(conn, tenant, checked).await?);
     Ok(mistakes)
 }
 
@@ -130,15 +138,13 @@ pub(crate) async fn missing_secrets(
     let named: Vec<(String, String)> = checked.functions.iter().flat_map(of_function).collect();
     let names = named.iter().map(|(_, name)| name.as_str()).collect();
     let unknown = secrets::unknown_names(conn, tenant, names).await?;
-    let missing = named.iter().filter(|(_, name)| unknown.contains(name.as_str()));
+    let is_expected = |name: &String| checked.secrets.contains(name);
+    let missing = named.iter().filter(|(_, name)| unknown.contains(name.as_str()) && !is_expected(name));
     let mistake = |(pointer, name): &(String, String)| {
-        let message =
-            format!("there is no secret named {name:?}; create it first: `schedctl secrets set {name}`");
+        let message = format!(
+            "there is no secret named {name:?}; create it first: `schedctl secrets set {name}`, or list it in `secrets`"
+        );
         FieldError::invalid(pointer.as_str(), message)
     };
     Ok(missing.map(mistake).collect())
-}
-
-pub(super) fn missing(pointer: String, kind: &str, name: &str) -> FieldError {
-    FieldError::invalid(pointer, format!("there is no {kind} named {name:?}"))
 }

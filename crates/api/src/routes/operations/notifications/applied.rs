@@ -5,6 +5,7 @@
 //! written by name, so that two manifests lock rows in the same order.
 
 use sched_model::domain::ids::TenantId;
+use sched_model::events::notifications::channels::ChannelSettings;
 use sched_model::events::notifications::rules;
 use sched_model::{Conn, DbResult};
 use sched_wire::{Applied, Change, Kind};
@@ -24,13 +25,17 @@ pub(in crate::routes) async fn missing(
     checked: &CheckedManifest,
 ) -> DbResult<Vec<FieldError>> {
     let mut mistakes = Vec::new();
-    for (at, channel) in &checked.channels {
+    let may_be_missing = |channel: &&(String, ChannelSettings)| {
+        channel.1.secret.as_ref().is_some_and(|name| checked.secrets.contains(name))
+    };
+    for (at, channel) in checked.channels.iter().filter(|channel| !may_be_missing(channel)) {
         mistakes.extend(of_channels::missing_secret(conn, tenant, at, channel).await?);
     }
     for (at, rule) in &checked.rules {
         let missing = rules::missing(conn, tenant, rule).await?;
         let is_own = |field: &str| match field {
             "channel" => checked.channel_names.contains(&rule.channel),
+            "project" => rule.project.as_ref().is_some_and(|name| checked.project_names.contains(name)),
             "job" => rule.job.as_ref().is_some_and(|job| checked.job_names.contains(job)),
             _ => false,
         };

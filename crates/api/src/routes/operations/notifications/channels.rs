@@ -15,7 +15,7 @@ use sched_model::{
     definitions::secrets,
     identity::{audit, tenants},
 };
-use sched_wire::{BASE_PATH, NotificationChannel, Page, PageQuery};
+use sched_wire::{BASE_PATH, NotificationChannel, Page, PageQuery, instant_text};
 use serde_json::json;
 
 use super::{LOOKED_AT, at_most, entry};
@@ -179,7 +179,7 @@ pub(crate) async fn test(call: Call, name: web::Path<String>) -> Result<HttpResp
             let id = time_ordered(now);
             let slug = tenants::by_id(conn, tenant).await?.slug;
             let body = json!({
-                "type": "test", "id": id, "at": now, "tenant": slug, "channel": channel.name, "held_back": 0,
+                "type": "test", "id": id, "at": instant_text(now), "tenant": slug, "channel": channel.name, "held_back": 0,
             });
             deliveries::test(conn, tenant, TestMessage { id, channel: &channel, body: &body }).await?;
             let what = ("test_notification_channel", TARGET, name.as_str());

@@ -112,7 +112,12 @@ impl Follower {
             }
             self.position.is_done = true;
             let status = one.status.into_wire();
-            let end = LogEvent::AttemptEnd { attempt_id: one.id.0, status, error_message: one.error_message };
+            let end = LogEvent::AttemptEnd {
+                attempt_id: one.id.0,
+                status,
+                error_message: one.error_message,
+                is_output_incomplete: one.status.has_incomplete_output(),
+            };
             events.push((end, self.position));
         }
         if !self.has_more {

@@ -27,6 +27,7 @@ pub(super) fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
     let none = Value::Null;
     let job = json!({"name": "mine", "function": MARK, "job_type": "manual"});
     vec![
+        ("GET", "", Own, none.clone()),
         ("GET", "/openapi.json", Own, none.clone()),
         ("GET", "/me", Own, none.clone()),
         ("PUT", "/me/password", Own, json!({"old_password": "x", "new_password": "correct horse battery"})),

@@ -1,8 +1,9 @@
 //! URL rules: the targets that a function may call, and the parts that a job's arguments may fill.
 //!
-//! Arguments reach only path and query, and never more than one path segment. Otherwise a user with
-//! the right to trigger a job could choose its target. The worker checks the address itself when it
-//! connects.
+//! Arguments in path and query never change the target, and never fill more than one path segment.
+//! Otherwise a user with the right to trigger a job could choose its target. Where the author puts
+//! arguments into the host, the worker calls only targets that its operator lists. The worker checks
+//! the address itself when it connects.
 
 use url::Url;
 
@@ -15,6 +16,7 @@ pub(super) const MAX_URL_BYTES: usize = 8 * 1024;
 pub(super) struct Target {
     template: Template,
     sample: Url,
+    has_variable_host: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,11 +40,12 @@ impl Target {
             return Err("must begin with http:// or https://".into());
         }
         let authority_end = rest.find(['/', '?', '#']);
-        if template.has_values() && authority_end.is_none() {
-            return Err("scheme, host and port must be literal; values are allowed in path and query".into());
+        let has_variable_host = template.has_values() && authority_end.is_none();
+        if has_variable_host && !host_values_are_labels(text) {
+            return Err("a value in the host must be the whole host or whole labels of it, and the port must be literal".into());
         }
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        if authority.is_empty() {
+        if authority.is_empty() && !has_variable_host {
             return Err("has no host".into());
         }
         if authority.contains('@') {
@@ -50,18 +53,52 @@ impl Target {
         }
         let sample = template.sample(Form::Percent);
         let sample = read(&sample)?;
-        Ok(Self { template, sample })
+        Ok(Self { template, sample, has_variable_host })
+    }
+
+    pub(super) fn has_variable_host(&self) -> bool {
+        self.has_variable_host
     }
 
     pub(super) fn url(&self, values: &TemplateValues<'_>) -> Result<Url, UrlError> {
         let refused = |reason: String| UrlError::Refused { reason };
-        let url = read(&self.template.render(values, Form::Percent)?).map_err(refused)?;
-        if url.origin() == self.sample.origin() {
-            Ok(url)
-        } else {
-            Err(refused("scheme, host or port would change".into()))
+        let text = self.template.render(values, Form::Percent)?;
+        if self.has_variable_host && has_empty_label(&text) {
+            return Err(refused("the host is empty or has an empty label".into()));
         }
+        let url = read(&text).map_err(refused)?;
+        let is_unchanged = if self.has_variable_host {
+            // Percent-encoded values cannot end the host.
+            url.scheme() == self.sample.scheme() && url.port() == self.sample.port()
+        } else {
+            url.origin() == self.sample.origin()
+        };
+        if is_unchanged { Ok(url) } else { Err(refused("scheme, host or port would change".into())) }
     }
+}
+
+/// Otherwise a value behind a forgotten slash would extend the host.
+fn host_values_are_labels(text: &str) -> bool {
+    let (_, mut rest) = text.split_once("://").unwrap_or_default();
+    let mut is_first = true;
+    while let Some((literal, after)) = rest.split_once("{{") {
+        if literal.contains(['/', '?', '#']) {
+            return true;
+        }
+        let begins_label = literal.ends_with('.') || (is_first && literal.is_empty());
+        let Some((_, tail)) = after.split_once("}}") else { return false };
+        if !begins_label || !(tail.is_empty() || tail.starts_with(['.', ':', '/', '?', '#'])) {
+            return false;
+        }
+        (rest, is_first) = (tail, false);
+    }
+    true
+}
+
+fn has_empty_label(text: &str) -> bool {
+    let (_, rest) = text.split_once("://").unwrap_or_default();
+    let host = rest.split(['/', '?', '#', ':']).next().unwrap_or_default();
+    host.is_empty() || host.starts_with('.') || host.contains("..")
 }
 
 fn read(text: &str) -> Result<Url, String> {

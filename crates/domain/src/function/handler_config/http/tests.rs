@@ -11,12 +11,14 @@ fn fields(config: &Value) -> Vec<String> {
 
 fn values(args: &Value) -> TemplateValues<'_> {
     TemplateValues {
+        upstream: None,
         args,
         job_name: "nightly report",
         run_id: "d-1",
         attempt: 2,
         fire_time: "2026-11-21T04:05:06Z",
         idempotency_key: "k",
+        context: RunContext::default(),
     }
 }
 
@@ -70,8 +72,11 @@ fn each_mistake_names_its_field() {
         "https://",
         "https://user@example.com/",
         "https://a:b@example.com/",
-        "https://{{args.host}}/",
         "https://example.com{{args.x}}",
+        "https://{{args.x}}example.com/",
+        "https://{{args.x}}{{args.y}}/",
+        "https://{{args.user}}@example.com/",
+        "{{args.scheme}}://example.com/",
         "https://example.com:{{args.port}}/",
         "{{args.url}}",
         "https://example.com/../x",
@@ -121,6 +126,8 @@ fn each_mistake_names_its_field() {
     assert_eq!(with("headers", json!({"Content-Type": "text/csv"})), ["body"]);
     assert_eq!(with("expect_status", json!([])), ["expect_status"]);
     assert_eq!(with("result", json!("data")), ["result"]);
+    assert_eq!(with("error", json!("data")), ["error"]);
+    assert_eq!(with("timeout_buffer_seconds", json!(3_601)), ["timeout_buffer_seconds"]);
     assert_eq!(with("result", json!("/a~2")), ["result"]);
     assert_eq!(with("metrics", json!({"A": "/a", "b": "b"})), ["metrics.A", "metrics.b"]);
     assert_eq!(with("sign", json!({"secrets": []})), ["sign.secrets"]);
@@ -150,6 +157,44 @@ fn arguments_stay_within_their_part_of_the_url() {
     }
     assert!(matches!(config.filled_url(&values(&json!({}))), Err(UrlError::Missing(_))));
     assert!(matches!(url(&"x".repeat(9_000)), Err(UrlError::Refused { .. })));
+}
+
+#[test]
+fn arguments_may_name_labels_of_the_host() {
+    let config = |url: &str| HttpConfig::parse(json!({"url": url})).unwrap();
+    let filled = |url: &str, value: &str| {
+        config(url)
+            .filled_url(&values(&json!({"v": value})))
+            .map(String::from)
+            .map_err(|error| error.to_string())
+    };
+    assert!(!config("https://example.com/{{args.v}}").has_variable_host());
+    for (url, value, expected) in [
+        ("https://{{args.v}}/x", "a.example.com", "https://a.example.com/x"),
+        ("https://{{args.v}}:8443", "a", "https://a:8443/"),
+        ("https://{{args.v}}.api.example.com/{{args.v}}", "eu-1", "https://eu-1.api.example.com/eu-1"),
+    ] {
+        assert!(config(url).has_variable_host(), "{url}");
+        assert_eq!(filled(url, value).as_deref(), Ok(expected));
+    }
+    for value in [
+        "",
+        ".",
+        "a@b",
+        "a:b@c",
+        "a:99",
+        "evil.com/",
+        "evil.com#",
+        "evil.com?",
+        "a b",
+        "a..b",
+        "[::1]",
+        "a\\b",
+    ] {
+        for url in ["https://{{args.v}}/x", "https://{{args.v}}.api.example.com/x"] {
+            assert!(filled(url, value).is_err(), "{url} with {value:?}: {:?}", filled(url, value));
+        }
+    }
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub fn inheritance_refusal(name: &str) -> Option<&'static str> {
     if OWN_PREFIXES.iter().any(|prefix| upper.starts_with(prefix)) {
         return Some("is a setting of the scheduler's programs, which no job inherits; set a value in env");
     }
-    if is_secret(&upper) {
+    if is_secret(&upper) || is_address(&upper) {
         return Some("looks like a secret of the worker, which no job inherits; set it in env");
     }
     None
@@ -85,12 +85,13 @@ pub fn inheritance_refusal(name: &str) -> Option<&'static str> {
 
 /// Of settings of the daemons and of `schedctl`. Settings that are useful to jobs and never secret,
 /// such as `BACKUP_DIR`, have other ones.
-const OWN_PREFIXES: [&str; 12] = [
+const OWN_PREFIXES: [&str; 13] = [
     "API_",
     "ARCHIVE_",
     "DATABASE_",
     "ERROR_TRACKER_",
     "HEALTH_",
+    "HEARTBEAT_",
     "JWT_",
     "LEADER_",
     "OTEL_",
@@ -100,8 +101,30 @@ const OWN_PREFIXES: [&str; 12] = [
     "WORKER_",
 ];
 
-/// Whether the value may be a secret, by a name in capital letters. URLs and connection strings
-/// often contain a password.
+/// Whether the literal value of a variable or a header may be a secret, by its name and its text. The
+/// API shows such a value to no caller.
+#[must_use]
+pub fn may_be_secret(name: &str, value: &str) -> bool {
+    let upper = name.to_ascii_uppercase().replace('-', "_");
+    // A password before the host, or a signature in the query.
+    let has_credentials = |text: &str| text.contains(['@', '?']);
+    let address = value.split_once("://").map(|(_, rest)| rest);
+    is_secret(&upper)
+        || is_address(&upper) && address.is_none_or(has_credentials)
+        || address.is_some_and(|rest| rest.split('/').next().is_some_and(|host| host.contains('@')))
+}
+
+/// Whether the name, in capital letters, is that of an address. URLs and connection strings often
+/// contain a password.
+fn is_address(upper: &str) -> bool {
+    const ENDINGS: [&str; 5] = ["PROXY", "URI", "URIS", "URL", "URLS"];
+    // A list of hosts.
+    upper != "NO_PROXY"
+        && (upper.split('_').any(|word| matches!(word, "PROXY" | "URI" | "URL"))
+            || ENDINGS.iter().any(|ending| upper.ends_with(ending)))
+}
+
+/// Whether the value may be a secret, by a name in capital letters.
 fn is_secret(upper: &str) -> bool {
     const ANYWHERE: [&str; 17] = [
         "ACCESS_KEY",
@@ -122,13 +145,11 @@ fn is_secret(upper: &str) -> bool {
         "TOKEN",
         "WEBHOOK",
     ];
-    const WHOLE_WORDS: [&str; 14] = [
-        "AUTH", "BEARER", "CONN", "DSN", "JWT", "KEY", "KEYS", "PASS", "PAT", "PROXY", "SAS", "SK", "URI",
-        "URL",
-    ];
-    const ENDINGS: [&str; 10] = ["DSN", "KEY", "KEYS", "PASS", "PROXY", "PWD", "URI", "URIS", "URL", "URLS"];
-    // A list of hosts, and the working folders of a shell.
-    if matches!(upper, "NO_PROXY" | "PWD" | "OLDPWD") {
+    const WHOLE_WORDS: [&str; 11] =
+        ["AUTH", "BEARER", "CONN", "DSN", "JWT", "KEY", "KEYS", "PASS", "PAT", "SAS", "SK"];
+    const ENDINGS: [&str; 5] = ["DSN", "KEY", "KEYS", "PASS", "PWD"];
+    // The working folders of a shell.
+    if matches!(upper, "PWD" | "OLDPWD") {
         return false;
     }
     ANYWHERE.iter().any(|word| upper.contains(word))
@@ -165,6 +186,36 @@ mod tests {
             let mistakes = ProcessConfig::parse(&mut serde_json::Deserializer::from_str(&json)).unwrap_err();
             let fields: Vec<_> = mistakes.iter().map(|mistake| mistake.field.as_str()).collect();
             assert_eq!(fields, [format!("env_allow.{name}")]);
+        }
+    }
+
+    #[test]
+    fn literal_values_are_secret_by_name_or_by_credentials() {
+        for (name, value) in [
+            ("MY_TOKEN", "x"),
+            ("PGPASSWORD", "x"),
+            ("X-Api-Key", "x"),
+            ("authorization", "Basic x"),
+            ("Cookie", "a=b"),
+            ("DATABASE_URL", "postgres://ada:pw@db/app"),
+            ("DATABASE_URL", "host=db password=pw"),
+            ("CALLBACK_URL", "https://example.com/x?sig=1"),
+            ("SENTRY_DSN", "https://example.com/1"),
+            ("SLACK_WEBHOOK", "https://example.com/1"),
+            ("UPSTREAM", "https://ada:pw@example.com/"),
+        ] {
+            assert!(may_be_secret(name, value), "{name}={value}");
+        }
+        for (name, value) in [
+            ("PGDATABASE", "sched"),
+            ("REGION", "north"),
+            ("NO_PROXY", "localhost"),
+            ("API_URL", "https://example.com/v1"),
+            ("X-Source", "sched"),
+            ("MAIL_TO", "ops@example.com"),
+            ("LINK", "https://example.com/@ada"),
+        ] {
+            assert!(!may_be_secret(name, value), "{name}={value}");
         }
     }
 

@@ -14,10 +14,10 @@ use serde_json::{Map, Value};
 use super::super::queues;
 use super::COLUMNS;
 use crate::commands::jobs::draft::{Draft, object, placed};
-use crate::commands::jobs::export::{HIDDEN, holds_hidden};
+use crate::commands::jobs::export::holds_hidden;
 use crate::commands::{Session, jobs::editing, suggestions};
 use crate::failure::{CommandResult, failure, usage};
-use crate::manifest::Single;
+use crate::manifest::{HIDDEN, Single};
 use crate::output::print_notice;
 use crate::values::{seconds, whole};
 
@@ -131,7 +131,7 @@ pub(super) async fn edit(name: &str, session: &Session) -> CommandResult {
     let (function, tag): (Function, _) = api.get_tagged(&path).await?;
     if function.handler_config.values().any(holds_hidden) {
         print_notice(&format!(
-            "inline values of variables, headers and signing secrets are hidden: keep {HIDDEN:?} to leave a value unchanged, or replace it"
+            "values that may be secrets are hidden: keep {HIDDEN:?} to leave a value unchanged, or replace it"
         ));
     }
     let before = spec_of(function)?;

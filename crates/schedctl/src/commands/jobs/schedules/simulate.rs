@@ -3,6 +3,7 @@
 
 mod args;
 mod jobs;
+mod measured;
 mod shown;
 mod tables;
 
@@ -20,12 +21,15 @@ use crate::output::print_notice;
 pub(crate) use args::SimulateArgs;
 use shown::Shown;
 
-pub(super) fn run(args: &SimulateArgs, now: DateTime<Utc>, session: &Session) -> CommandResult {
+pub(super) async fn run(args: &SimulateArgs, now: DateTime<Utc>, session: &Session) -> CommandResult {
     let (from, to) = args.window(now);
     let window = Window::new(from, to).map_err(|error| usage(anyhow!("--to: {error}")))?;
     Zone::parse(&args.timezone).map_err(|error| usage(anyhow!("--timezone: {}", error.message())))?;
     let files = Files::read(&args.file)?;
-    let chosen = jobs::choose(&files, &args.timezone, window)?;
+    let mut chosen = jobs::choose(&files, &args.timezone, window)?;
+    if args.measured {
+        measured::fill_in(&session.api()?, &mut chosen.jobs).await?;
+    }
     let options = Options { peaks: args.peaks, most_starts: MOST_STARTS };
     let report = simulate(&chosen.jobs, window, options).map_err(refused)?;
     let shown = Shown::new(&report, &chosen);

@@ -24,6 +24,10 @@ pub(crate) struct SimulateArgs {
     /// IANA time zone of jobs without one
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(super) timezone: String,
+    /// Read the durations of jobs without `expected_duration_seconds` from the API: the median of their
+    /// latest successful attempts
+    #[arg(long)]
+    pub(super) measured: bool,
     /// Number of busiest minutes to show, at most 100
     #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_PEAKS, value_parser = within(1, MOST_PEAKS))]
     pub(super) peaks: usize,

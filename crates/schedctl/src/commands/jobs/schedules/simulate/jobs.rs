@@ -14,11 +14,12 @@ use sched_model::domain::timetable::{
     hash_key,
 };
 use sched_runtime::exit::ExitError;
-use sched_wire::{JobSpec, Problem, ProblemError};
-use serde_json::{Map, Value, json};
+use sched_wire::{Problem, ProblemError};
+use serde_json::{Map, Value};
 
 use crate::failure::{failure, usage};
 use crate::manifest::Files;
+use crate::manifest::offline::{calendars, settings};
 
 #[derive(Debug, Default)]
 pub(super) struct Chosen<'a> {
@@ -48,38 +49,6 @@ pub(super) fn choose<'a>(files: &'a Files, timezone: &str, window: Window) -> Re
         }
     }
     if mistakes.is_empty() { Ok(chosen) } else { Err(refuse(files, mistakes)) }
-}
-
-fn settings(spec: &JobSpec, timezone: &str) -> Result<JobSettings, serde_json::Error> {
-    let mut value = serde_json::to_value(spec)?;
-    if let Some(fields) = value.as_object_mut() {
-        for (field, absent) in [
-            ("description", json!("")),
-            ("project", json!(spec.project_or_default())),
-            ("timezone", json!(timezone)),
-        ] {
-            fields.entry(field).or_insert(absent);
-        }
-    }
-    serde_json::from_value(value)
-}
-
-fn calendars<'a>(files: &'a Files, mistakes: &mut Vec<ProblemError>) -> HashMap<&'a str, Calendar> {
-    let mut found = HashMap::new();
-    for (index, spec) in files.calendars().enumerate() {
-        match Calendar::parse(&Value::Object(spec.clone().into_definition())) {
-            Ok(calendar) => {
-                found.insert(spec.name.as_str(), calendar);
-            }
-            Err(error) => {
-                let field =
-                    error.field().trim_start_matches("definition").trim_start_matches('.').replace('.', "/");
-                let pointer = format!("/calendars/{index}/{field}").trim_end_matches('/').to_owned();
-                mistakes.push(ProblemError { pointer, message: error.message().to_owned() });
-            }
-        }
-    }
-    found
 }
 
 struct Reading<'a> {

@@ -77,7 +77,11 @@ pub(super) fn print(shown: &Shown, output: Output) -> Result<(), ExitError> {
         return Ok(());
     }
     output.print("\n")?;
-    output.list(&chart(&shown.hours), CHART, "")?;
+    let (rows, quiet) = chart(&shown.hours);
+    output.list(&rows, CHART, "")?;
+    if quiet > 0 {
+        print_notice(&format!("{} without a start are not shown", counted(quiet, "line")));
+    }
     if let Some(second) = shown.busiest_second {
         let line = format!(
             "Peaks: the busiest second is {} with {}",
@@ -114,7 +118,7 @@ fn overlaps(shown: &Shown, output: Output) -> Result<(), ExitError> {
     }
     if found.starts_of_unknown_duration > 0 {
         print_notice(&format!(
-            "{} with {} declare no expected_duration_seconds and take no time here",
+            "{} with {} declare no expected_duration_seconds and take no time here; --measured takes the durations of their attempts",
             counted(found.jobs_of_unknown_duration.len(), "job"),
             counted(found.starts_of_unknown_duration, "start"),
         ));
@@ -152,7 +156,8 @@ fn print_rest(count: usize, what: &str) {
     }
 }
 
-fn chart(hours: &[Stretch]) -> Vec<ChartRow> {
+/// Without stretches in which nothing starts or runs, and their number.
+fn chart(hours: &[Stretch]) -> (Vec<ChartRow>, usize) {
     let stretches = if hours.len() <= MOST_HOURS { hours.to_vec() } else { days(hours) };
     let most = stretches.iter().map(|stretch| stretch.starts).max().unwrap_or(0).max(1);
     let bar = |starts: u64| {
@@ -160,7 +165,11 @@ fn chart(hours: &[Stretch]) -> Vec<ChartRow> {
         let length = starts.saturating_mul(BAR).div_ceil(most);
         "#".repeat(usize::try_from(length).unwrap_or(0))
     };
-    stretches.into_iter().map(|stretch| ChartRow { stretch, bar: bar(stretch.starts) }).collect()
+    let count = stretches.len();
+    let busy = stretches.into_iter().filter(|stretch| stretch.starts > 0 || stretch.most_running > 0);
+    let rows: Vec<ChartRow> = busy.map(|stretch| ChartRow { stretch, bar: bar(stretch.starts) }).collect();
+    let quiet = count - rows.len();
+    (rows, quiet)
 }
 
 fn days(hours: &[Stretch]) -> Vec<Stretch> {

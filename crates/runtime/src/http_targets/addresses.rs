@@ -47,7 +47,8 @@ const NAMED_V6: &[([u16; 8], u8, &str)] = &[
 ];
 
 /// The kind of a non-public address, as words before "address".
-pub(super) fn refusal(address: IpAddr) -> Option<&'static str> {
+#[must_use]
+pub fn refusal(address: IpAddr) -> Option<&'static str> {
     match address.to_canonical() {
         IpAddr::V4(v4) => {
             let bits = u128::from(u32::from(v4));
@@ -69,7 +70,8 @@ pub(super) fn refusal(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-pub(super) fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
+#[must_use]
+pub fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(v6) = address.to_canonical() else { return None };
     let [a, b, c, _, _, _, g, h] = v6.segments();
     let from = |high: u16, low: u16| Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));

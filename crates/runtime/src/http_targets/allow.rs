@@ -1,4 +1,4 @@
-//! The non-public targets that functions may call: `WORKER_HTTP_ALLOW`.
+//! The non-public targets of HTTP calls: `WORKER_HTTP_ALLOW`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -38,22 +38,25 @@ impl FromIterator<AllowEntry> for AllowList {
 }
 
 impl AllowList {
-    /// Whether functions may call every address of the name, on this port.
-    pub(super) fn has_host(&self, name: &str, port: u16) -> bool {
+    /// Whether every address of the name is allowed, on this port.
+    #[must_use]
+    pub fn has_host(&self, name: &str, port: u16) -> bool {
         self.0
             .iter()
             .any(|entry| entry.is_for(port) && matches!(&entry.what, Allowed::Host(host) if host == name))
     }
 
     /// Whether an entry with this port allows the target, by its name or by all of its addresses.
-    pub(super) fn names_port(&self, name: Option<&str>, addresses: &[IpAddr], port: u16) -> bool {
+    #[must_use]
+    pub fn names_port(&self, name: Option<&str>, addresses: &[IpAddr], port: u16) -> bool {
         let with_port = Self(self.0.iter().filter(|entry| entry.port == Some(port)).cloned().collect());
         name.is_some_and(|name| with_port.has_host(name, port))
             || addresses.iter().all(|address| with_port.has_address(*address, port))
     }
 
     /// If the address leads to another one, as NAT64 does, that one must be public or allowed too.
-    pub(super) fn has_address(&self, address: IpAddr, port: u16) -> bool {
+    #[must_use]
+    pub fn has_address(&self, address: IpAddr, port: u16) -> bool {
         let is_listed =
             |address: IpAddr| self.0.iter().any(|entry| entry.is_for(port) && entry.covers(address));
         let behind = embedded(address).map(IpAddr::V4);
@@ -142,7 +145,8 @@ impl fmt::Display for AllowEntry {
 }
 
 /// Removes the final dot. Both forms name the same host.
-pub(super) fn normal_name(name: &str) -> &str {
+#[must_use]
+pub fn normal_name(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
