@@ -84,7 +84,7 @@ pub async fn recompute(conn: &mut Conn, jobs: &[(TenantId, JobId)]) -> DbResult<
         // A deleted or disabled job has no fires; the end of the pass clears its mark.
         let job = by_id(conn, *tenant, *id).await?.filter(|job| job.settings.is_enabled);
         let Some(job) = job else { continue };
-        let renewed = AssertUnwindSafe(renew(conn, *tenant, &job, &parsed, now)).catch_unwind().await;
+        let renewed = AssertUnwindSafe(renew(conn, (*tenant, &job), &parsed, now)).catch_unwind().await;
         let reason = match renewed {
             Ok(Ok(())) => None,
             Ok(Err(SaveError::Database(error))) => return Err(error),
@@ -122,7 +122,7 @@ pub(super) async fn renew_if_stale(conn: &mut Conn, tenant: TenantId, job: &Job)
         return Ok(false);
     }
     let now = database_clock::now(conn).await?;
-    renew(conn, tenant, job, &ParsedCalendars::default(), now).await?;
+    renew(conn, (tenant, job), &ParsedCalendars::default(), now).await?;
     clear(conn, &locked).await?;
     Ok(true)
 }
@@ -150,8 +150,7 @@ async fn disable(conn: &mut Conn, jobs: &[(TenantId, JobId, String)], now: DateT
 
 async fn renew(
     conn: &mut Conn,
-    tenant: TenantId,
-    job: &Job,
+    (tenant, job): (TenantId, &Job),
     parsed: &ParsedCalendars,
     now: DateTime<Utc>,
 ) -> Result<(), SaveError> {

@@ -158,9 +158,9 @@ pub struct DeletedCredentials {
     pub api_keys: u64,
 }
 
-/// Deletes up to `limit` each of the expired sessions, and of the API keys that expired or were
-/// revoked before the oldest stored history. The leader calls
-/// it, so that workers need no rights on these tables.
+/// Deletes up to `limit` expired sessions, and as many API keys that ended before all stored history.
+///
+/// The leader calls it, so that workers need no rights on these tables.
 pub async fn credentials(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64) -> DbResult<DeletedCredentials> {
     let (sessions, api_keys): (i64, i64) =
         Credentials { finished: cutoffs.finished, limit }.get_result(conn).await?;

@@ -219,8 +219,7 @@ pub async fn list_section(
     conn: &Conn,
     tenant: TenantId,
     filter: &Filter,
-    end: Option<ExecutionId>,
-    limit: i64,
+    (end, limit): (Option<ExecutionId>, i64),
 ) -> DbResult<Vec<Execution>> {
     let (above, below) = bounds(filter);
     let Filter { dispatch, status, worker, project, function, triggered_by, since, until, .. } = *filter;

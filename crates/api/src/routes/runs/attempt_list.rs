@@ -142,7 +142,7 @@ async fn search(conn: &Conn, tenant: TenantId, mut filter: Filter, limit: i64) -
     loop {
         let end = executions::section_end(conn, tenant, &filter, length).await?;
         let wanted = limit - i64::try_from(found.rows.len()).unwrap_or(limit);
-        found.rows.extend(executions::list_section(conn, tenant, &filter, end, wanted).await?);
+        found.rows.extend(executions::list_section(conn, tenant, &filter, (end, wanted)).await?);
         let is_full = i64::try_from(found.rows.len()).is_ok_and(|rows| rows >= limit);
         let Some(end) = end.filter(|_| !is_full) else { return Ok(found) };
         if monotonic().saturating_duration_since(started) >= SEARCH_WITHIN {

@@ -114,7 +114,7 @@ async fn sections_of_a_search_cover_each_attempt_once() {
         let (mut found, mut sections) = (Vec::new(), 0);
         loop {
             let end = executions::section_end(&conn, TENANT, &filter, 300).await.unwrap();
-            found.extend(executions::list_section(&conn, TENANT, &filter, end, 10).await.unwrap());
+            found.extend(executions::list_section(&conn, TENANT, &filter, (end, 10)).await.unwrap());
             sections += 1;
             let Some(end) = end else { break };
             filter.after = Some(end);
