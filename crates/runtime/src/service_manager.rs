@@ -253,7 +253,8 @@ mod tests {
         let stop = CancellationToken::new();
         let _feeding = spawn_owned("feed", client.clone().run(stop.clone()));
         let turns = client.supervise("beat", Duration::from_secs(1));
-        let until = async |what: &str, mut seen: Box<dyn FnMut(&[String]) -> bool>| {
+        type Seen = Box<dyn FnMut(&[String]) -> bool>;
+        let until = async |what: &str, mut seen: Seen| {
             for _ in 0..500 {
                 if seen(&manager.received()) {
                     return;

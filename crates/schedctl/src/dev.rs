@@ -102,7 +102,7 @@ struct Order<'a> {
 async fn live(installation: &mut Installation, order: Order<'_>) -> CommandResult {
     let Order { args, files, programs, globals } = order;
     let queues = files.map(Files::queues).unwrap_or_default();
-    installation.start(args, programs, queues).await?;
+    Box::pin(installation.start(args, programs, queues)).await?;
     banner::print(installation, globals);
     let url = installation.api_url().parse().map_err(failure)?;
     let key = private_file::read(&installation.folder().api_key()).map_err(failure)?;

@@ -19,7 +19,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
 
 async fn execute(command: Command, session: &Session) -> CommandResult {
     match command {
-        Command::Dev(args) => dev::run(args, &session.globals, &session.here).await,
+        Command::Dev(args) => Box::pin(dev::run(args, &session.globals, &session.here)).await,
         Command::Migrate(command) => commands::operations::migrate::run(command, session).await,
         Command::Jobs(command) => commands::jobs::run(command, session).await,
         Command::Export(args) => commands::jobs::export::run(args, session).await,

@@ -90,12 +90,15 @@ impl Installation {
         self.postgres.start().await?;
         let database = prepare(self.postgres.url())?;
         let log = self.log;
-        let applied = with_notices(move |notice| log.print(notice), async {
-            drop(wait_for(&database, DATABASE_LIMIT).await?);
-            let applied = up(&database).await?;
-            install(&database).await?;
-            Ok::<_, ExitError>(applied)
-        })
+        let applied = with_notices(
+            move |notice| log.print(notice),
+            Box::pin(async {
+                drop(wait_for(&database, DATABASE_LIMIT).await?);
+                let applied = up(&database).await?;
+                install(&database).await?;
+                Ok::<_, ExitError>(applied)
+            }),
+        )
         .await?;
         self.ensure_owner(&database).await?;
         self.served = served(&database, named_queues).await?;

@@ -8,7 +8,7 @@ use crate::{AT, ID, OTHER, dispatch, job};
 
 fn run(status: &str) -> Value {
     let mut run = dispatch();
-    run["status"] = json!(status);
+    run.as_object_mut().unwrap().insert("status".to_owned(), json!(status));
     run
 }
 
@@ -89,7 +89,7 @@ fn followed_output_ends_with_the_exit_code_of_the_run() {
         let (logs, latest) = (logs.clone(), latest.clone());
         let api = Api::new(move |asked| match asked {
             asked if asked == logs => (200, format!("event: end\ndata: {end}\n\n")),
-            asked if asked == latest => (200, page(&[attempt.clone()], None).to_string()),
+            asked if asked == latest => (200, page(std::slice::from_ref(&attempt), None).to_string()),
             asked => panic!("{asked}"),
         });
         api.run(code, &format!("runs logs {ID} --follow --exit-status"));

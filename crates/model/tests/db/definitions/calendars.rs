@@ -92,7 +92,7 @@ async fn calendars_are_found_and_listed_by_page() {
     }
     assert_eq!(pages, [vec!["a", "b", "c"], vec!["d"]]);
     let wanted = ["d", "nobody", "a"].map(str::to_owned);
-    let found = calendars::by_names(&mut conn, TENANT, &wanted).await.unwrap();
+    let found = calendars::by_names(&conn, TENANT, &wanted).await.unwrap();
     assert_eq!(found.iter().map(|calendar| calendar.name.as_str()).collect::<Vec<_>>(), ["a", "d"]);
     assert!(calendars::by_name(&mut conn, TENANT, "nobody").await.unwrap().is_none());
 }
@@ -207,7 +207,7 @@ async fn tenants_cannot_access_calendars_of_each_other() {
     let mut conn = world.conn().await;
     let wanted = ["holidays".to_owned()];
     assert!(calendars::by_name(&mut conn, other, "holidays").await.unwrap().is_none());
-    assert!(calendars::by_names(&mut conn, other, &wanted).await.unwrap().is_empty());
+    assert!(calendars::by_names(&conn, other, &wanted).await.unwrap().is_empty());
     assert!(calendars::list(&mut conn, other, None, 10).await.unwrap().is_empty());
     assert!(calendars::lock_named(&mut conn, other, &wanted).await.unwrap().is_empty());
     assert!(calendars::jobs_using(&mut conn, other, "holidays").await.unwrap().is_empty());

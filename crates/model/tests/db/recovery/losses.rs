@@ -113,11 +113,11 @@ async fn recovery_without_permission_changes_nothing() {
 }
 
 async fn write_live(world: &Fixture, claimed: &Claimed, pieces: &[(i64, &'static str, i64, &str)]) {
-    let pieces = pieces.iter().map(|(seq, stream, starts_at, content)| Piece {
-        seq: *seq,
-        stream: *stream,
-        starts_at: *starts_at,
-        content: (*content).to_owned(),
+    let pieces = pieces.iter().map(|&(seq, stream, starts_at, content)| Piece {
+        seq,
+        stream,
+        starts_at,
+        content: content.to_owned(),
     });
     let update = LiveUpdate {
         dispatch_id: claimed.dispatch_id,

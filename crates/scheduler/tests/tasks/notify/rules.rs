@@ -175,8 +175,8 @@ async fn failure_has_the_last_output_and_the_url_of_its_run() {
     let claimed = leader.claim_as_new_worker(2).await;
     for (claimed, streams) in claimed.iter().zip([&["stdout", "stderr"][..], &["stdout", "log"][..]]) {
         let end = ended(claimed, AttemptOutcome::Failed).max_attempts(1).record(|record| {
-            let chunk = |stream: &&'static str| OutputChunk {
-                stream: *stream,
+            let chunk = |&stream: &&'static str| OutputChunk {
+                stream,
                 chunk: 0,
                 content: format!("begin\nlast line of {stream}\n"),
                 dropped_bytes: 0,

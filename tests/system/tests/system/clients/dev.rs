@@ -145,8 +145,8 @@ async fn dev_killed_with_9_leaves_no_process_and_starts_again_on_its_data() {
     })
     .await;
     let first = running.stderr();
-    let banner = first.find("\nsched is running.").unwrap_or(first.len());
-    for line in first[..banner].lines().filter(|line| !line.is_empty()) {
+    let before_banner = first.split("\nsched is running.").next().unwrap_or_default();
+    for line in before_banner.lines().filter(|line| !line.is_empty()) {
         assert!(line.contains("| "), "a line without its prefix: {line}");
     }
     wait_for("a line for each run, and none that only informs", LIMIT, async || match running.stderr() {
