@@ -1,5 +1,5 @@
 //! Redaction of secrets in text for users: in the configuration's output, and of logged addresses
-//! ([`url`]). Unparsable text is hidden.
+//! ([`url()`]). Unparsable text is hidden.
 
 use super::setting::Sensitivity;
 
