@@ -182,7 +182,7 @@ impl Filter {
         !self.status.is_empty() && !self.status.contains(&AttemptOutcome::Completed)
     }
 
-    /// Whether matches may be so rare that [`list`] would read much history to find a page of them.
+    /// Whether matches may be so rare that [`list()`] would read much history to find a page of them.
     #[must_use]
     pub fn is_rare(&self) -> bool {
         let has_other = self.dispatch.is_some()
