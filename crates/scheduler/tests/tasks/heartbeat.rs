@@ -66,12 +66,12 @@ impl Monitor {
 
 /// Runs the task until its grace for the begin of the term is over and it reports work.
 async fn run_past_grace(task: &mut Heartbeat) -> Report {
-    let mut latest = Report::idle();
-    while latest == Report::idle().next_in(Duration::from_secs(5)) || latest == Report::idle() {
-        tokio::time::sleep(OVERDUE_AFTER / 4).await;
-        latest = run(task).await;
-    }
-    latest
+    wait_for("the end of the grace", PATIENCE, async || {
+        let latest = run(task).await;
+        let is_early = latest == Report::idle().next_in(Duration::from_secs(5)) || latest == Report::idle();
+        if is_early { Err(format!("{latest:?}")) } else { Ok(latest) }
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -67,6 +67,7 @@ pub(crate) async fn edit<S: Serialize + DeserializeOwned, T>(
             return Err(kept(error.error));
         }
         shown = header::with_error(&text, |padded| {
+            // A failure leaves the former text, so that only the line of the error may be wrong.
             let _ = fs::write(&path, padded);
             Single::read(&path)
                 .and_then(|(file, fields)| file.shape::<S>(fields, &headline(kind)))

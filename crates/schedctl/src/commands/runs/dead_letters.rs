@@ -279,7 +279,7 @@ async fn retry_many(request: Request, wait: &WaitArgs, session: &Session) -> Com
     if !wait.wait || done.retried.is_empty() {
         return Ok(done.code());
     }
-    print_notice(&format!("waiting for the end of {}", runs_of(done.retried.len())));
+    print_notice(&format!("waiting for the end of {}", count(done.retried.len(), "run", "runs")));
     let (api, began) = (session.api()?, monotonic());
     let mut failed = 0_usize;
     for retried in &done.retried {
@@ -295,12 +295,11 @@ async fn retry_many(request: Request, wait: &WaitArgs, session: &Session) -> Com
             ));
         }
     }
-    print_notice(&format!("{} succeeded, {failed} did not", runs_of(done.retried.len() - failed)));
+    print_notice(&format!(
+        "{} succeeded, {failed} did not",
+        count(done.retried.len() - failed, "run", "runs")
+    ));
     Ok(if failed == 0 { done.code() } else { exit::FAILURE })
-}
-
-fn runs_of(count: usize) -> String {
-    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
 }
 
 /// `None` after a dry run.

@@ -77,6 +77,7 @@ async fn end_of(api: &Api, id: Uuid) -> Result<Run, ApiError> {
         tokio::select! {
             opened = some(opening.as_mut()) => {
                 opening = None;
+                // Without a stream, polling finds the end.
                 stream = opened.ok();
             }
             is_open = next_end(stream.as_mut()) => {

@@ -83,7 +83,7 @@ async fn daemon_without_a_database_is_ready_and_at_work() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["sched-api", "sched-scheduler", "sched-worker"] {
         let mut manager = Manager::new(folder.path(), name);
-        let daemon = Process::daemon(name).env("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none");
+        let daemon = Process::daemon(name).env("DATABASE_URL", "postgresql://absent@127.0.0.1:1/none");
         let daemon =
             manager.settings().into_iter().fold(daemon, |daemon, (name, value)| daemon.env(name, value));
         let process = daemon.env("API_PORT", "0").start();
