@@ -105,8 +105,8 @@ COMMENT ON COLUMN job_execution_output.dropped_bytes IS
 COMMENT ON COLUMN job_execution_output.written_at IS 'Write time, by the database clock.';
 
 -- Written by the count of ends (uncounted_ends), exactly once for each attempt, and by the expiry of
--- runs, so that totals need no read of the history. Counts of several processes have their own slots
--- and wait for no other. No foreign key: the end of an attempt of a deleted tenant must not stop a
+-- runs, so that totals need no read of the history. Four slots, so that counts of several
+-- processes rarely wait for each other. No foreign key: the end of an attempt of a deleted tenant must not stop a
 -- count.
 CREATE TABLE attempt_minutes (
     tenant_id   uuid        NOT NULL,

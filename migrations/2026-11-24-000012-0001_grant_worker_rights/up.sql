@@ -63,8 +63,8 @@ CREATE FUNCTION delete_stray_history(
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     WITH bound AS MATERIALIZED (
-        SELECT least(before_at, (SELECT now() - make_interval(days => h.finished_days)
-                                 FROM housekeeping h)) AS at
+        SELECT least(before_at, coalesce((SELECT now() - make_interval(days => h.finished_days)
+                                          FROM housekeeping h), '-infinity')) AS at
     ),
     attempts AS (
         DELETE FROM job_execution_log_default l WHERE l.ctid = ANY (ARRAY(

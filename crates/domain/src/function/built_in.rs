@@ -63,7 +63,7 @@ pub fn builtins() -> [Builtin; 6] {
             overlap: OverlapPolicy::Skip,
             retry_policy: Some(RetryPolicy::standard(MAINTENANCE_ATTEMPTS)),
             disabled_reason: Some(
-                "set HISTORY_EXPIRY=detach on the schedulers and ARCHIVE_URL on the workers that serve the queue system, which then enable the job",
+                "set HISTORY_EXPIRY=detach on the schedulers and ARCHIVE_URL on workers that serve the queue system and sign in as the owner; they enable the job",
             ),
         },
         Builtin {
@@ -77,7 +77,7 @@ pub fn builtins() -> [Builtin; 6] {
             overlap: OverlapPolicy::Skip,
             retry_policy: Some(RetryPolicy::standard(MAINTENANCE_ATTEMPTS)),
             disabled_reason: Some(
-                "set BACKUP_DIR on the workers that serve the queue system, which then enable the job",
+                "set BACKUP_DIR on the workers that serve the queue system, then enable the job; a worker that signs in as the owner enables it",
             ),
         },
         Builtin {

@@ -106,7 +106,7 @@ pub async fn next_due(conn: &mut Conn, limit: i64) -> DbResult<Vec<NextDue>> {
 pub struct Overdue {
     /// The job that has been due longest.
     pub due_job: Option<f64>,
-    /// The run that has been claimable longest, without paused ones.
+    /// The run that has been claimable longest, without paused ones and those of limited queues.
     pub waiting_run: Option<f64>,
 }
 

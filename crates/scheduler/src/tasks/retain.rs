@@ -104,29 +104,32 @@ impl Retain {
             self.pass_started = Some(started);
         }
         let mut conn = self.scope.database.conn().await?;
-        let mut deleted =
-            DeletedCounts { credentials: self.leftovers(&mut conn).await?, ..DeletedCounts::default() };
+        let (credentials, has_more) = self.leftovers(&mut conn).await?;
+        let mut deleted = DeletedCounts { credentials, ..DeletedCounts::default() };
         let result = match housekeeping::was_retained_within(&mut conn, LEFT_TO_JOB).await {
             Ok(false) => self.work(&mut conn, started, &mut deleted).await,
             other => other,
         };
         // The pages of a failed call are committed too.
         deleted.measure();
-        let is_done = result?;
+        let is_done = result? && !has_more;
         let report = if deleted.is_nothing() { Report::idle() } else { Report::worked(deleted.counts()) };
         Ok(if is_done { report } else { report.next_in(SOON) })
     }
 
     /// Live data of attempts of dead workers, old totals, notifications, sessions and keys. The
-    /// built-in job does not do this.
-    async fn leftovers(&self, conn: &mut Conn) -> Result<DeletedCredentials, DbError> {
+    /// built-in job does not do this. Returns also whether more may be left of totals, sessions or
+    /// keys.
+    async fn leftovers(&self, conn: &mut Conn) -> Result<(DeletedCredentials, bool), DbError> {
         let limit = self.page_rows;
         transact(conn, "prune_live", async |conn: &mut Conn| {
             let (cutoffs, now) = self.cutoffs(conn).await?;
             retain::live(conn, limit).await?;
-            retain::minutes(conn, now, limit).await?;
+            let minutes = retain::minutes(conn, now, limit).await?;
             follow::prune(conn, cutoffs.finished, limit).await?;
-            retain::credentials(conn, &cutoffs, limit).await
+            let ended = retain::credentials(conn, &cutoffs, limit).await?;
+            let pages = [minutes, ended.sessions, ended.api_keys];
+            Ok((ended, pages.into_iter().any(|rows| rows >= limit.unsigned_abs())))
         })
         .await
     }

@@ -131,7 +131,9 @@ async fn waiting_run_is_overdue_unless_it_is_paused() {
     for (pause, resume) in [
         ("UPDATE tenants SET is_paused = true", "UPDATE tenants SET is_paused = false"),
         ("UPDATE task_functions SET is_paused = true", "UPDATE task_functions SET is_paused = false"),
+        ("UPDATE projects SET is_paused = true", "UPDATE projects SET is_paused = false"),
         ("UPDATE queues SET is_paused = true", "UPDATE queues SET is_paused = false"),
+        ("UPDATE queues SET max_running = 1", "UPDATE queues SET max_running = NULL"),
     ] {
         let before = monitor.calls().len();
         leader.sql(pause).await;

@@ -42,7 +42,9 @@ waiting AS (
         LIMIT 1
     ) AS w
     WHERE NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = l.tenant_id AND t.is_paused)
-      AND NOT EXISTS (SELECT 1 FROM queues q WHERE q.tenant_id = l.tenant_id AND q.name = l.queue AND q.is_paused)
+      -- Runs of a queue with limits wait by design.
+      AND NOT EXISTS (SELECT 1 FROM queues q WHERE q.tenant_id = l.tenant_id AND q.name = l.queue
+                      AND (q.is_paused OR q.max_running IS NOT NULL OR q.rate_limit_count IS NOT NULL))
 ),
 -- The first entry of scheduled_jobs_due_idx; a held job sorts at the end of its hold.
 due AS (

@@ -19,7 +19,10 @@ struct Stored {
 
 /// `None` if the claim did not read the details.
 pub(super) fn read(stored: Option<Value>) -> Option<Box<RunDetails>> {
-    let Stored { tenant, project, queue, user, schedule_config } = serde_json::from_value(stored?).ok()?;
+    let stored = serde_json::from_value(stored?);
+    let Stored { tenant, project, queue, user, schedule_config } = stored
+        .inspect_err(|error| tracing::error!(%error, "the details of a claimed run are unreadable"))
+        .ok()?;
     let schedule = schedule_text(&schedule_config);
     Some(Box::new(RunDetails { tenant, project, queue, user, schedule }))
 }

@@ -1,8 +1,8 @@
 -- Attempts of a tenant, newest first. The plan must read the index in the order of the ids and stop
 -- at the limit. So there is no join with the parameters, and one bound of the ids (the planner
 -- would take two for a narrow range). Each condition without a filter folds to true, and the
--- planner estimates the CASE of the unknown ones at one half. A rare status or a deleted run is
--- searched up to the limit. A missing worker, project or function compares as empty text, so it
+-- planner estimates the CASE of the unknown ones at one half. Rare matches are searched in sections
+-- instead (Filter::is_rare). A missing worker, project or function compares as empty text, so it
 -- matches no filter. The statuses compare by `@>`, because the planner does not fold `= ANY (NULL)`.
 WHERE p.tenant_id = $1
   AND p.id < $2

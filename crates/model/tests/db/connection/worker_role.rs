@@ -172,19 +172,21 @@ async fn worker_reads_months_that_the_leader_creates() {
 async fn worker_deletes_stray_history_after_its_retention_only() {
     let db = TestDatabase::installed().await;
     let admin = db.client().await;
+    let client = worker(&db).await;
+    let delete = "SELECT events FROM delete_stray_history(now() + interval '10 years', 1)";
+    let stray = "INSERT INTO events (event_type, created_at) SELECT 'tested', now() - days * interval '1 day'
+                 FROM unnest(ARRAY[99, 40]) AS days";
+    admin.batch_execute(stray).await.unwrap();
+    assert_eq!(names(&client, delete).await, ["0"], "no leader has stored its retention");
     admin
         .batch_execute(
             "INSERT INTO housekeeping (finished_days, dead_letter_days, audit_days, idempotency_key_seconds, history_expiry,
                                        stale_scheduler_seconds, stale_worker_seconds)
              VALUES (30, 90, 365, 3600, 'drop', 60, 60);
-             INSERT INTO events (event_type, created_at)
-             SELECT 'tested', now() - days * interval '1 day' FROM unnest(ARRAY[99, 40]) AS days;
              INSERT INTO events (event_type, created_at) VALUES ('tested', now() + interval '900 days')",
         )
         .await
         .unwrap();
-    let client = worker(&db).await;
-    let delete = "SELECT events FROM delete_stray_history(now() + interval '10 years', 1)";
     for expected in ["1", "1", "0"] {
         assert_eq!(names(&client, delete).await, [expected]);
     }
