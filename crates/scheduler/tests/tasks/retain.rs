@@ -53,7 +53,10 @@ async fn a_run_goes_through_all_that_is_old_and_the_next_finds_nothing() {
             "INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason, recorded_at)
              SELECT '{DEFAULT_TENANT}', id, at, at, 1, 'misfire', at
              FROM scheduled_jobs, generate_series(now() - interval '50 days', now() - interval '10 days', interval '1 day') AS at;
-             INSERT INTO events (event_type, created_at) VALUES ('tested', now() - interval '99 days')"
+             INSERT INTO events (event_type, created_at) VALUES ('tested', now() - interval '99 days');
+             INSERT INTO housekeeping (finished_days, dead_letter_days, audit_days, idempotency_key_seconds, history_expiry,
+                                       stale_scheduler_seconds, stale_worker_seconds)
+             VALUES (30, 90, 365, 3600, 'drop', 60, 60)"
         ))
         .await;
     let mut retain = retain(leader.scope.clone());

@@ -7,7 +7,7 @@ WITH RECURSIVE earlier AS (
     JOIN job_dispatch d ON d.tenant_id = e.tenant_id AND d.id = e.retry_of
     WHERE e.triggered_by = 'retry'
 )
-SELECT u.id, coalesce(j.name, ''), u.status, u.claimed_at, u.claim_token
+SELECT u.id, u.job_id, coalesce(j.name, ''), u.status, u.attempt, u.claimed_at
 FROM earlier e
 JOIN job_dispatch u ON u.tenant_id = e.tenant_id AND u.id = e.trigger_id
 LEFT JOIN scheduled_jobs j ON j.tenant_id = u.tenant_id AND j.id = u.job_id

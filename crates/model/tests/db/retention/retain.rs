@@ -327,6 +327,13 @@ async fn old_rows_of_default_partitions_are_deleted() {
     world
         .sql("INSERT INTO events (event_type, created_at) VALUES ('tested', now() + interval '900 days')")
         .await;
+    world
+        .sql(
+            "INSERT INTO housekeeping (finished_days, dead_letter_days, audit_days, idempotency_key_seconds, history_expiry,
+                                       stale_scheduler_seconds, stale_worker_seconds)
+             VALUES (30, 90, 365, 3600, 'drop', 60, 60)",
+        )
+        .await;
     let mut conn = world.conn().await;
     let cutoffs = cutoffs(&mut conn).await;
     let first = retain::strays(&mut conn, &cutoffs, 2).await.unwrap();
