@@ -239,9 +239,6 @@ fn edit_without_terminal_and_editor_is_refused() {
     let api = Api::of(&[("GET /functions/tidy", function(json!({"program": "/bin/tidy"})))]);
     let refused = api.run(exit::USAGE, "functions edit tidy");
     assert!(text(&refused.stderr).contains("set VISUAL or EDITOR"), "{}", text(&refused.stderr));
-    let api = Api::of(&[("GET /jobs/nightly", job("enabled"))]);
-    let refused = api.run(exit::USAGE, "jobs edit nightly");
-    assert!(text(&refused.stderr).contains("set VISUAL or EDITOR"), "{}", text(&refused.stderr));
 }
 
 #[test]
